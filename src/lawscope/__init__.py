@@ -1,0 +1,73 @@
+"""lawscope: measure the laws of deep learning on your own networks.
+
+>>> import lawscope as ls
+>>> import torch
+>>> features = torch.tensor([[0.0], [2.0], [10.0], [12.0]])
+>>> round(ls.fuzziness(features, torch.tensor([0, 0, 1, 1])), 6)
+0.04
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from lawscope.capture.discover import stations as stations
+    from lawscope.citation import citation as citation
+    from lawscope.errors import LawscopeError as LawscopeError
+    from lawscope.errors import LawscopeWarning as LawscopeWarning
+    from lawscope.laws.line import LineFit as LineFit
+    from lawscope.laws.report import Report as Report
+    from lawscope.laws.scan import scan as scan
+    from lawscope.laws.separation import separation as separation
+    from lawscope.laws.separation_result import Separation as Separation
+    from lawscope.statistics.class_scatter import ClassScatter as ClassScatter
+    from lawscope.statistics.fuzziness import fuzziness as fuzziness
+
+# The public list: where each name lives. Imported on first use, so that `import lawscope` and
+# `lawscope --help` do not wait for torch.
+_HOMES = {
+    "ClassScatter": "lawscope.statistics.class_scatter",
+    "LawscopeError": "lawscope.errors",
+    "LawscopeWarning": "lawscope.errors",
+    "LineFit": "lawscope.laws.line",
+    "Report": "lawscope.laws.report",
+    "Separation": "lawscope.laws.separation_result",
+    "citation": "lawscope.citation",
+    "fuzziness": "lawscope.statistics.fuzziness",
+    "scan": "lawscope.laws.scan",
+    "separation": "lawscope.laws.separation",
+    "stations": "lawscope.capture.discover",
+}
+
+__all__ = [
+    "ClassScatter",
+    "LawscopeError",
+    "LawscopeWarning",
+    "LineFit",
+    "Report",
+    "Separation",
+    "__version__",
+    "citation",
+    "fuzziness",
+    "scan",
+    "separation",
+    "stations",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lawscope' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted(__all__)
