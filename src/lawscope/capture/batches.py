@@ -1,0 +1,138 @@
+"""What a loader hands over, whatever its shape: inputs, labels, mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lawscope.errors import LawscopeError
+
+LABEL_KEYS = ("labels", "label", "targets", "target", "y")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One batch ready for a network.
+
+    Attributes:
+        args: positional inputs of the network.
+        kwargs: named inputs of the network.
+        labels: as the loader gave them, or None.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    labels: Tensor | None
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return len(self.first) if self.first.dim() else 0
+
+    @property
+    def first(self) -> Tensor:
+        """The first tensor among the inputs."""
+        found = next(tensors_in((self.args, self.kwargs)), None)
+        if found is None:
+            raise LawscopeError("A batch holds no tensor; yield (x, y) pairs or dicts of tensors.")
+        return found
+
+    @property
+    def mask(self) -> Tensor | None:
+        """Which positions of a sequence are real, where the batch says so."""
+        mask = self.kwargs.get("attention_mask")
+        return mask if isinstance(mask, Tensor) and mask.dim() == 2 else None
+
+    def to(self, device: torch.device | None) -> Batch:
+        """The same batch on another device."""
+        if device is None:
+            return self
+        return Batch(
+            _map(self.args, lambda t: t.to(device)),
+            _map(self.kwargs, lambda t: t.to(device)),
+            self.labels,
+        )
+
+    def head(self, samples: int) -> Batch:
+        """The first few samples, for a look at the network."""
+        size = self.size
+
+        def cut(tensor: Tensor) -> Tensor:
+            return tensor[:samples] if tensor.dim() and len(tensor) == size else tensor
+
+        labels = None if self.labels is None else self.labels[:samples]
+        return Batch(_map(self.args, cut), _map(self.kwargs, cut), labels)
+
+
+def as_batch(raw: Any) -> Batch:
+    """Read ``(x, y)``, ``(x1, x2, y)``, a dict with labels, or inputs alone.
+
+    Raises:
+        LawscopeError: nothing in it can be fed to a network.
+    """
+    raw = _map(raw, lambda t: t)
+    if isinstance(raw, dict):
+        key = next((k for k in LABEL_KEYS if k in raw), None)
+        inputs = {k: v for k, v in raw.items() if k != key}
+        return Batch((), inputs, _labels(raw.get(key) if key else None))
+    if isinstance(raw, tuple) and len(raw) > 1:
+        *inputs_list, labels = raw
+        if len(inputs_list) == 1 and isinstance(inputs_list[0], dict):
+            return Batch((), inputs_list[0], _labels(labels))
+        return Batch(tuple(inputs_list), {}, _labels(labels))
+    if isinstance(raw, tuple):
+        return as_batch(raw[0]) if raw else Batch((), {}, None)
+    if not isinstance(raw, Tensor):
+        raise LawscopeError(
+            f"A batch is a {type(raw).__name__}; yield (x, y) pairs, dicts with 'labels', or "
+            "tensors."
+        )
+    return Batch((raw,), {}, None)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors inside nested tuples, lists and dicts, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def _labels(labels: Any) -> Tensor | None:
+    if labels is None or isinstance(labels, Tensor):
+        return labels
+    try:
+        return torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise LawscopeError(
+            f"The labels of a batch are {type(labels).__name__}, not integers; encode them as "
+            "class numbers."
+        ) from error
+
+
+def _map(value: Any, change: Any) -> Any:
+    """Rebuild nested containers with every tensor (or array) changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        return change(torch.from_numpy(value))
+    if isinstance(value, Mapping):
+        return {key: _map(item, change) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        items = [_map(item, change) for item in value]
+        # A list of plain numbers is a column of labels, not a container of inputs.
+        return items if _plain(items) else tuple(items)
+    return value
+
+
+def _plain(items: list[Any]) -> bool:
+    return bool(items) and not any(isinstance(i, Tensor | dict | tuple | list) for i in items)

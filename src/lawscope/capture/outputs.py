@@ -1,0 +1,45 @@
+"""The one tensor that a module's output is about."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+# Named outputs in the order in which they are the module's feature; logits come last.
+FEATURE_KEYS = ("last_hidden_state", "hidden_states", "features", "out", "output", "logits")
+
+
+def main_tensor(output: Any) -> Tensor | None:
+    """Unwrap by type: a tensor is itself, a tuple or list its first tensor, a dict its feature.
+
+    Tuples are opened only because they are tuples: ``output[0]`` of a tensor would silently slice
+    the batch.
+
+    Example:
+        >>> import torch
+        >>> main_tensor((torch.zeros(3, 2), None)).shape
+        torch.Size([3, 2])
+        >>> main_tensor(torch.zeros(3, 2)).shape
+        torch.Size([3, 2])
+    """
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, Mapping):
+        ordered = [output[k] for k in FEATURE_KEYS if k in output] + list(output.values())
+        return _first(ordered)
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        return main_tensor({f.name: getattr(output, f.name) for f in dataclasses.fields(output)})
+    if isinstance(output, list | tuple):
+        return _first(output)
+    return None
+
+
+def _first(items: Any) -> Tensor | None:
+    for item in items:
+        found = main_tensor(item)
+        if found is not None:
+            return found
+    return None

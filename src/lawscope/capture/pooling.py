@@ -1,0 +1,63 @@
+"""Activations of any shape as one row of features per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lawscope.errors import LawscopeError
+
+Pooling = Literal["mean", "first", "last", "flatten"] | Callable[[Tensor], Tensor]
+POOLINGS = ("mean", "first", "last", "flatten")
+
+
+def check_pooling(pooling: Pooling) -> None:
+    """Raise a sentence when this is no pooling."""
+    if not callable(pooling) and pooling not in POOLINGS:
+        raise LawscopeError(
+            f"pooling={pooling!r} is not known; choose {', '.join(POOLINGS)} or pass a function."
+        )
+
+
+def pool(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> Tensor:
+    """Reduce a sequence (B, T, C) to one feature vector per sample.
+
+    Args:
+        activations: shape (B, T, C).
+        pooling: "mean" over the tokens, the "first" or "last" token, "flatten", or a function of
+            the activations.
+        mask: shape (B, T), nonzero where a token is real; padding is left out of "mean" and is
+            never "first" or "last".
+
+    Returns:
+        Features, shape (B, d).
+
+    Example:
+        >>> x = torch.tensor([[[1.0], [3.0], [99.0]]])
+        >>> pool(x, "mean", torch.tensor([[1, 1, 0]])).item()
+        2.0
+    """
+    if callable(pooling):
+        return pooling(activations).reshape(len(activations), -1)
+    if pooling == "flatten":
+        return activations.reshape(len(activations), -1)
+    if mask is None or mask.shape != activations.shape[:2]:
+        if pooling == "mean":
+            # Half precision is averaged in float32, as the network's own kernels would.
+            wide = torch.promote_types(activations.dtype, torch.float32)
+            return activations.mean(dim=1, dtype=wide)
+        return activations[:, 0 if pooling == "first" else -1]
+    real = mask.to(activations.device) != 0
+    if pooling == "mean":
+        weights = real.to(torch.promote_types(activations.dtype, torch.float32))
+        weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1)
+        return torch.einsum("btc,bt->bc", activations.to(weights.dtype), weights)
+    positions = torch.arange(real.shape[1], device=real.device)
+    if pooling == "first":
+        chosen = torch.where(real, positions, real.shape[1] - 1).amin(dim=1)
+    else:
+        chosen = torch.where(real, positions, 0).amax(dim=1)
+    return activations[torch.arange(len(activations), device=real.device), chosen]

@@ -1,0 +1,262 @@
+"""A network on the bench: run the data through it and hand over activations as they appear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from lawscope.capture.batches import Batch
+from lawscope.capture.kinds import function_name
+from lawscope.capture.outputs import main_tensor
+from lawscope.capture.pooling import Pooling, check_pooling, pool
+from lawscope.capture.source import RandomState, Source
+from lawscope.capture.stations import Station, Stations, find_stations
+from lawscope.capture.trace import Trace, hooked, main_input, trace
+from lawscope.capture.untouched import untouched, unwrapped
+from lawscope.errors import LawscopeError
+from lawscope.progress import progress
+
+EXAMPLE_SAMPLES = 2
+
+
+class Observer(Protocol):
+    """Whoever wants to see activations: a law at work."""
+
+    def wanted(self) -> Sequence[Station]:
+        """Stations to see in the coming pass; none when done."""
+
+    def begin_batch(self, labels: Tensor | None, size: int) -> None:
+        """A batch is about to run."""
+
+    def see(self, station: Station, features: Tensor) -> None:
+        """Features of a station, shape (B, d); use them now, they are not kept."""
+
+    def end_pass(self) -> None:
+        """The data has gone through once."""
+
+
+class Session:
+    """An opened network with its data; made by :func:`open_session`.
+
+    Attributes:
+        stations: all that can be measured.
+        passes: how often the data has gone through the network.
+        samples: seen in one pass, once a pass is done.
+    """
+
+    def __init__(
+        self, model: nn.Module, source: Source, pooling: Pooling, show: bool | None
+    ) -> None:
+        self.model, self.source, self.pooling, self._show = model, source, pooling, show
+        self.passes = 0
+        self.samples = 0
+        parameter = next(model.parameters(), next(model.buffers(), None))
+        self.device = None if parameter is None else parameter.device
+        self.example = source.peek().to(self.device)
+        seen = self._look()
+        self.stations: Stations = find_stations(seen)
+        self.output_shape = seen.output_shape
+
+    @property
+    def module_names(self) -> list[str]:
+        """Every module path of the network."""
+        return [name for name, _ in self.model.named_modules()]
+
+    def measure(self, observers: Sequence[Observer], description: str = "measuring") -> None:
+        """Run passes until no observer wants another."""
+        while any(observer.wanted() for observer in observers):
+            self._one_pass(observers, description)
+
+    def _look(self) -> Trace:
+        """Trace the network on a few samples, or on the batch as it is if it insists."""
+        before = RandomState(None)
+        try:
+            if self.example.size > EXAMPLE_SAMPLES:
+                try:
+                    return trace(self.model, self.example.head(EXAMPLE_SAMPLES))
+                except Exception:  # a network may be made for one batch size only
+                    before.restore()
+            return trace(self.model, self.example)
+        finally:
+            before.restore()
+
+    def _one_pass(self, observers: Sequence[Observer], description: str) -> None:
+        wanted: dict[str, tuple[Station, list[Observer]]] = {}
+        for observer in observers:
+            for station in observer.wanted():
+                wanted.setdefault(station.name, (station, []))[1].append(observer)
+        reader = _Reader(self.model, wanted, self.pooling)
+        samples = 0
+        with progress(description, self.source.batches, self._show) as advance, reader.reading():
+            for batch in self.source:
+                for observer in observers:
+                    observer.begin_batch(batch.labels, batch.size)
+                reader.run(batch.to(self.device))
+                samples += batch.size
+                advance(1)
+        self.passes += 1
+        self.samples = samples
+        for observer in observers:
+            observer.end_pass()
+
+
+@contextmanager
+def open_session(
+    model: nn.Module, data: Any, *, pooling: Pooling = "mean", show: bool | None = None
+) -> Iterator[Session]:
+    """Open a network for measuring, and leave it exactly as it was.
+
+    Args:
+        model: any module; wrappers of ``torch.compile`` and data parallelism are looked through.
+        data: see :class:`~lawscope.capture.source.Source`.
+        pooling: for activations that are sequences.
+        show: progress bar, see :func:`~lawscope.progress.progress`.
+    """
+    check_pooling(pooling)
+    inner = unwrapped(model)
+    source = Source(data)
+    try:
+        with untouched(inner):
+            yield Session(inner, source, pooling, show)
+    finally:
+        source.restore()
+
+
+class _Reader(TorchFunctionMode):
+    """Hooks that turn one forward pass into features for observers."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        wanted: dict[str, tuple[Station, list[Observer]]],
+        pooling: Pooling,
+    ) -> None:
+        super().__init__()
+        self.model, self.wanted, self.pooling = model, wanted, pooling
+        self.by_call = {
+            (s.place, s.path, s.function, s.call): s
+            for s, _ in wanted.values()
+            if s.place != "input"
+        }
+        self.functions = {s.function for s, _ in wanted.values() if s.place == "function"}
+        self.paths = {module: path for path, module in model.named_modules()}
+        self.calls: dict[tuple[str, str, str], int] = {}
+        self.stack: list[str] = []
+        self.missing: set[str] = set()
+        self.batch: Batch
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hooks are set inside, and gone after, whatever happens."""
+        with ExitStack() as stack:
+            if self.functions:
+                # The path of the module at work is needed, so every module is followed.
+                stack.enter_context(hooked(self.model, self._enter, self._leave))
+            for place, path, _, _ in {(p, path, "", 0) for p, path, _, _ in self.by_call}:
+                module = self.model.get_submodule(path)
+                if place == "output":
+                    handle = module.register_forward_hook(self._output)
+                elif place == "entrance":
+                    handle = module.register_forward_pre_hook(self._entrance, with_kwargs=True)
+                else:
+                    continue
+                stack.callback(handle.remove)
+            yield
+
+    def run(self, batch: Batch) -> None:
+        """One forward pass; every wanted station must have been seen by its end."""
+        self.batch, self.calls, self.stack = batch, {}, []
+        self.missing = set(self.wanted)
+        for station, _ in self.wanted.values():
+            if station.place == "input":
+                self._see(station, main_input(batch))
+        if self.functions:
+            with self:
+                self.model(*batch.args, **batch.kwargs)
+        else:
+            self.model(*batch.args, **batch.kwargs)
+        if self.missing:
+            name = min(self.missing, key=list(self.wanted).index)
+            raise LawscopeError(
+                f"Station '{name}' was asked for and never ran in a batch of {batch.size}; drop "
+                "it from stations=, or feed data that reaches it in every batch."
+            )
+
+    def _count(self, place: str, path: str, function: str = "") -> Station | None:
+        key = (place, path, function)
+        self.calls[key] = self.calls.get(key, 0) + 1
+        return self.by_call.get((place, path, function, self.calls[key]))  # type: ignore[arg-type]
+
+    def _output(self, module: nn.Module, args: Any, output: Any) -> None:
+        station = self._count("output", self.paths[module])
+        tensor = main_tensor(output)
+        if station is not None and tensor is not None:
+            self._see(station, tensor)
+
+    def _entrance(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        station = self._count("entrance", self.paths[module])
+        if station is not None:
+            self._see(station, main_input(Batch(args, kwargs, None)))
+
+    def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        self.stack.append(self.paths[module])
+
+    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        self.stack.pop()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Let the function run; if it is a wanted activation, read its result."""
+        output = func(*args, **(kwargs or {}))
+        name = function_name(func)
+        if name in self.functions and self.stack and isinstance(output, Tensor):
+            station = self._count("function", self.stack[-1], name)
+            if station is not None:
+                self._see(station, output)
+        return output
+
+    def _see(self, station: Station, activations: Tensor) -> None:
+        features = as_rows(station, activations, self.batch, self.pooling)
+        self.missing.discard(station.name)
+        with _no_mode():
+            for observer in self.wanted[station.name][1]:
+                observer.see(station, features)
+
+
+def as_rows(station: Station, activations: Tensor, batch: Batch, pooling: Pooling) -> Tensor:
+    """Activations of a station as features, one row per sample.
+
+    Raises:
+        LawscopeError: complex or integer activations, or rows out of step with the batch.
+    """
+    if not activations.is_floating_point():
+        kind = "complex" if activations.is_complex() else "integer"
+        raise LawscopeError(
+            f"Station '{station.name}' gives {kind} activations ({activations.dtype}); drop it "
+            "from stations=, or measure a station with real ones."
+        )
+    if station.batch_dim == 1 and activations.dim() > 1:
+        activations = activations.transpose(0, 1)
+    if len(activations) != batch.size:
+        raise LawscopeError(
+            f"Station '{station.name}' gives activations of shape {tuple(activations.shape)} for "
+            f"{batch.size} samples; one row per sample is needed, so drop it from stations=."
+        )
+    if station.sequence and activations.dim() == 3:
+        return pool(activations, pooling, batch.mask)
+    return activations.reshape(len(activations), -1)
+
+
+@contextmanager
+def _no_mode() -> Iterator[None]:
+    """Statistics are no part of the network: keep function modes out of them."""
+    with torch._C.DisableTorchFunction():
+        yield
+
+

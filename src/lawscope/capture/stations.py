@@ -1,0 +1,293 @@
+"""Stations: the places of a network where a law can be measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from lawscope.capture.kinds import OUTPUT_ACTIVATIONS
+from lawscope.capture.trace import Operation, Seen, Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Place = Literal["input", "output", "entrance", "function"]
+
+
+@dataclass(frozen=True)
+class Station:
+    """A place where activations are read.
+
+    Attributes:
+        name: module path as ``named_modules()`` spells it; ``path.relu()`` for an activation
+            called as a function; ``path:in`` for what enters a module; ``input`` for the raw
+            data. The second call of the same thing ends in ``#2``.
+        place: the raw "input", the "output" of a module, its "entrance", or a "function".
+        path: of the module.
+        call: which call within one forward pass, counted from 1.
+        function: bare name of the function, else empty.
+        layer: the linear or convolutional layer that this station completes, if any.
+        shape: of the activations of one sample.
+        dtype: of the activations.
+        batch_dim: the axis that counts samples.
+        sequence: activations are (tokens, channels) and get pooled.
+        granularities: which of "layers" and "blocks" this station belongs to.
+        operation: what made the tensor; equal for two names of the same tensor.
+    """
+
+    name: str
+    place: Place
+    path: str
+    call: int
+    function: str
+    layer: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    batch_dim: int
+    sequence: bool
+    granularities: tuple[str, ...]
+    operation: int
+
+
+@dataclass(frozen=True)
+class Stations:
+    """Everything that can be measured in a network, in the order the data meets it."""
+
+    all: tuple[Station, ...]
+
+    def __iter__(self) -> Iterator[Station]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def granularity(self, name: str) -> tuple[Station, ...]:
+        """The stations of "layers" or "blocks"."""
+        return tuple(s for s in self.all if name in s.granularities)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all stations."""
+        return tuple(s.name for s in self.all)
+
+    def table(self) -> pd.DataFrame:
+        """One row per station."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "station": list(self.names),
+                "shape": ["×".join(map(str, s.shape)) for s in self.all],
+                "dtype": [str(s.dtype).removeprefix("torch.") for s in self.all],
+                "completes": [s.layer for s in self.all],
+                "selected by": [", ".join(s.granularities) for s in self.all],
+            }
+        )
+
+    def __repr__(self) -> str:
+        return self.table().to_string(index=False)
+
+
+def find_stations(found: Trace) -> Stations:
+    """Turn a trace into named stations and say which are layers and which are blocks."""
+    layers = _layers(found)
+    blocks = _blocks(found.seen)
+    entrance = _entrance(blocks)
+    stations = []
+    root_input = _input_station(found, blocks)
+    if root_input is not None:
+        stations.append(root_input)
+    for seen in _unique_names(found.seen):
+        batch_dim = _batch_dim(seen.shape, found.batch)
+        if batch_dim is None or not seen.dtype.is_floating_point:
+            continue
+        if entrance is not None and seen is entrance:
+            stations.append(_entrance_station(found, seen))
+        granularities = tuple(
+            name
+            for name, chosen in (("layers", seen in layers), ("blocks", seen in blocks))
+            if chosen
+        )
+        operation = found.operations[seen.operation]
+        stations.append(
+            Station(
+                name=_name(seen),
+                place="output" if seen.function is None else "function",
+                path=seen.path,
+                call=seen.call,
+                function=seen.function or "",
+                layer=layers.get(seen, ""),
+                shape=_without(seen.shape, batch_dim),
+                dtype=seen.dtype,
+                batch_dim=batch_dim,
+                sequence=len(seen.shape) == 3 and not operation.channels_first,
+                granularities=granularities,
+                operation=seen.operation,
+            )
+        )
+    # By operation, so that the entrance of the first block stands where its tensor was made.
+    return Stations(tuple(sorted(stations, key=lambda s: s.operation)))
+
+
+def _input_station(found: Trace, blocks: list[Seen]) -> Station | None:
+    shape, dtype = found.input_shape, found.input_dtype
+    batch_dim = _batch_dim(shape, found.batch)
+    if batch_dim is None or not dtype.is_floating_point:
+        return None
+    # Raw data is module zero of the layers, and of the blocks when nothing precedes them.
+    direct = bool(blocks) and blocks[0].source == 0
+    return Station(
+        name="input",
+        place="input",
+        path="",
+        call=1,
+        function="",
+        layer="",
+        shape=_without(shape, batch_dim),
+        dtype=dtype,
+        batch_dim=batch_dim,
+        sequence=len(shape) == 3 and not found.operations[0].channels_first,
+        granularities=("layers", "blocks") if direct else ("layers",),
+        operation=0,
+    )
+
+
+def _entrance(blocks: list[Seen]) -> Seen | None:
+    """The first block, when something with features stands before it."""
+    if not blocks or blocks[0].source in (None, 0) or blocks[0].input_shape is None:
+        return None
+    return blocks[0]
+
+
+def _entrance_station(found: Trace, block: Seen) -> Station:
+    """What enters the first block: D_0 of the blocks when a stem or an embedding comes first."""
+    assert block.source is not None and block.input_shape is not None
+    batch_dim = _batch_dim(block.input_shape, found.batch) or 0
+    return Station(
+        name=f"{block.path}:in",
+        place="entrance",
+        path=block.path,
+        call=block.call,
+        function="",
+        layer="",
+        shape=_without(block.input_shape, batch_dim),
+        dtype=block.dtype,
+        batch_dim=batch_dim,
+        sequence=len(block.input_shape) == 3
+        and not found.operations[block.source].channels_first,
+        granularities=("blocks",),
+        operation=block.source,
+    )
+
+
+def _layers(found: Trace) -> dict[Seen, str]:
+    """Stations that complete a weight layer, with the name of that layer.
+
+    From each linear or convolutional operation the data is followed while it goes one way only,
+    through norms, residual additions, dropout and reshapes, to the activation. The station is the
+    activation; without one, the last norm passed; without that, the weight itself. Left out are
+
+    - the last weight when neither norm nor activation follows: its output is the logits;
+    - weights without activation that share their input with another weight: parallel projections
+      such as query, key and value, or the shortcut of a residual block.
+    """
+    operations = found.operations
+    weights = [i for i, o in enumerate(operations) if o.kind in ("weight", "embedding")]
+    readers = Counter(s for i in weights for s in operations[i].inputs)
+    chosen: dict[Seen, str] = {}
+    by_operation = _innermost(found.seen)
+    for i in weights:
+        end = _follow(operations, i)
+        activated = operations[end].kind == "activation"
+        if i == weights[-1] and _is_logits(operations[end]):
+            continue
+        parallel = any(readers[s] > 1 for s in operations[i].inputs)
+        if parallel and not activated:
+            continue
+        station = by_operation.get(end)
+        if station is not None and station not in chosen:
+            chosen[station] = operations[i].path or str(operations[i].function)
+    return chosen
+
+
+def _is_logits(end: Operation) -> bool:
+    """Whether the last layer ends in scores, or in probabilities made of them."""
+    if end.kind == "activation":
+        return end.function in OUTPUT_ACTIVATIONS
+    return end.kind != "norm"
+
+
+def _follow(operations: list[Operation], start: int) -> int:
+    """Where the layer that begins at operation ``start`` ends."""
+    end = here = start
+    while len(set(operations[here].consumers)) == 1:
+        before, here = here, operations[here].consumers[0]
+        kind = operations[here].kind
+        if kind == "activation":
+            return here
+        same_module = end == before and operations[here].path == operations[start].path
+        if kind == "norm" or (kind == "pass" and same_module):
+            end = here
+        elif kind not in ("add", "pass"):
+            break
+    return end
+
+
+def _innermost(seen: list[Seen]) -> dict[int, Seen]:
+    """The station that names each operation: a plain module first, then the function in it."""
+    names: dict[int, Seen] = {}
+    for s in seen:
+        have = names.get(s.operation)
+        if have is None or (have.function is not None and s.function is None and not s.composite):
+            names[s.operation] = s
+    return names
+
+
+def _blocks(seen: list[Seen]) -> list[Seen]:
+    """The outermost kind of composite module that is run more than once.
+
+    Plain containers (``nn.Sequential``) count only where no module of another class repeats.
+    """
+    composites = [s for s in seen if s.composite and s.function is None]
+    for containers in (False, True):
+        candidates = [s for s in composites if s.container == containers]
+        runs = Counter(s.family for s in candidates)
+        repeated = [s for s in candidates if runs[s.family] > 1]
+        outermost = [
+            s for s in repeated if not any(s.path.startswith(f"{o.path}.") for o in repeated)
+        ]
+        if len(outermost) > 1:
+            return outermost
+    return []
+
+
+def _unique_names(seen: list[Seen]) -> Iterator[Seen]:
+    """Leave out a function that is all its module does: the module names it."""
+    modules = {(s.path, s.operation) for s in seen if s.function is None and not s.composite}
+    for s in seen:
+        if s.function is None or (s.path, s.operation) not in modules:
+            yield s
+
+
+def _name(seen: Seen) -> str:
+    name = seen.path
+    if seen.function is not None:
+        name = f"{name}.{seen.function}()" if name else f"{seen.function}()"
+    return name if seen.call == 1 else f"{name}#{seen.call}"
+
+
+def _batch_dim(shape: tuple[int, ...], batch: int) -> int | None:
+    """Samples come first, or second where tokens come first."""
+    if len(shape) >= 2 and shape[0] == batch:
+        return 0
+    if len(shape) >= 3 and shape[1] == batch:
+        return 1
+    return None
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]

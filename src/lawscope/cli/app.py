@@ -1,0 +1,213 @@
+"""The commands. Torch is imported inside them, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lawscope import __version__
+from lawscope.errors import LawscopeError
+
+app = typer.Typer(
+    name="lawscope",
+    help="Measure the laws of deep learning on your own networks.",
+    epilog="Start with: lawscope demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Folder for report.html and run.json.", show_default=False),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
+]
+Threads = Annotated[int | None, typer.Option(help="CPU threads torch may use.", min=1)]
+DEFAULT_OUT = Path("lawscope-report")
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Measure the laws of deep learning on your own networks."""
+    if version:
+        typer.echo(f"lawscope {__version__}")
+        raise typer.Exit
+    context.obj = debug
+
+
+@app.command()
+def scan(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A .py file that defines 'model' and 'data' (values or functions), or "
+            "package.module:callable that returns the model or (model, data).",
+            show_default=False,
+        ),
+    ],
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Weights: .safetensors, or .pt loaded as weights only."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="fashion-mnist-10x10, fashion-mnist, mnist, cifar10, an .npz with x and y, or a "
+            "folder of images by class. Without it: 'data' of the target.",
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where data sets lie (or set LAWSCOPE_DATA).")
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="Resize images, e.g. 32x32.")] = None,
+    split: Annotated[str, typer.Option(help="train or test.")] = "train",
+    samples: Annotated[
+        int | None, typer.Option(help="Use this many samples, evenly over classes.", min=2)
+    ] = None,
+    stations: Annotated[
+        str,
+        typer.Option(help="layers, blocks, auto, a glob like 'blocks.*', or names with commas."),
+    ] = "layers",
+    pooling: Annotated[
+        str, typer.Option(help="Of token sequences: mean, first, last or flatten.")
+    ] = "mean",
+    uncertainty: Annotated[
+        str, typer.Option(help="Interval by jackknife, bootstrap, or none.")
+    ] = "jackknife",
+    memory: Annotated[str, typer.Option(help="Budget for the statistics.")] = "512MB",
+    batch_size: Annotated[int, typer.Option(help="Samples per forward pass.", min=1)] = 256,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps …")] = "cpu",
+    control: Annotated[
+        bool, typer.Option(help="Also measure the same network untrained.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="For drawing samples.")] = 0,
+    threads: Threads = None,
+    json_: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Point lawscope at a network: D per layer, the law, a verdict, advice, a page.
+
+    [bold]Examples[/bold]
+
+    lawscope scan net.py
+
+    lawscope scan my_project.nets:build --checkpoint w.safetensors --data fashion-mnist
+    """
+    from lawscope.cli.scan import scan_target
+
+    report = scan_target(
+        target,
+        checkpoint=checkpoint,
+        data=data,
+        data_dir=data_dir,
+        size=size,
+        split=split,
+        samples=samples,
+        stations=stations,
+        pooling=pooling,
+        uncertainty=uncertainty,
+        memory=memory,
+        batch_size=batch_size,
+        device=device,
+        control=control,
+        seed=seed,
+        threads=threads,
+    )
+    deliver(report, json_=json_, out=out)
+
+
+@app.command()
+def demo(
+    depth: Annotated[int, typer.Option(help="Layers, classifier included.", min=3)] = 8,
+    lr: Annotated[float, typer.Option(help="First learning rate.", min=0.0)] = 1e-3,
+    optimizer: Annotated[str, typer.Option(help="adam, momentum or sgd.")] = "adam",
+    epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 600,
+    per_class: Annotated[
+        int, typer.Option(help="Training samples per class, at most 500.", min=2, max=500)
+    ] = 100,
+    seed: Annotated[int, typer.Option(help="Of samples, weights and batches.")] = 0,
+    threads: Threads = None,
+    json_: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Train the papers' network on embedded Fashion-MNIST and measure it before and after.
+
+    The 20-layer network of the paper's figure 1: lawscope demo --depth 20 --lr 3e-4
+    """
+    from lawscope.cli.demo import run_demo
+
+    report = run_demo(
+        depth=depth,
+        lr=lr,
+        optimizer=optimizer,
+        epochs=epochs,
+        per_class=per_class,
+        seed=seed,
+        threads=threads,
+    )
+    deliver(report, json_=json_, out=out)
+
+
+def deliver(report: Any, *, json_: bool, out: Path | None) -> None:
+    """Print the summary or the JSON, and write the page."""
+    import json
+
+    from lawscope.report.files import write_text
+
+    document = json.dumps(report.to_dict(), indent=None if json_ else 1, allow_nan=False)
+    if json_:
+        sys.stdout.write(document + "\n")
+    if json_ and out is None:
+        return
+    folder = out or DEFAULT_OUT
+    if not json_:
+        from rich.console import Console
+
+        from lawscope.report.terminal import print_summary
+
+        # Before the files: a full disk must not cost the result.
+        print_summary(report, Console())
+    write_text(folder / "run.json", document + "\n")
+    page = report.save(folder / "report.html")
+    if not json_:
+        typer.echo(f"\nreport: {page}")
+
+
+def run() -> None:
+    """Run the command; a user's mistake is one sentence and exit code 2."""
+    debug = "--debug" in sys.argv
+    # Accepted anywhere on the line, because that is where people add it.
+    sys.argv = [sys.argv[0], *(a for a in sys.argv[1:] if a != "--debug")]
+    if debug:
+        sys.argv.insert(1, "--debug")
+    try:
+        app()
+    except LawscopeError as error:
+        if debug:
+            raise
+        _say(str(error))
+    except KeyboardInterrupt:
+        _say("Stopped.", code=130)
+    except BrokenPipeError:
+        # The reader of our output has gone (as `| head` does): nothing is left to say.
+        sys.stderr.close()
+        sys.exit(141)
+    except MemoryError:
+        if debug:
+            raise
+        _say("Out of memory; lower --batch-size, --samples or --memory.")
+
+
+def _say(sentence: str, code: int = 2) -> None:
+    sys.stderr.write(f"lawscope: {sentence}\n")
+    sys.exit(code)

@@ -1,0 +1,62 @@
+"""The demo: train the papers' network on embedded data, scan it untrained and trained."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+
+from lawscope.errors import LawscopeError
+from lawscope.laws.report import Report
+from lawscope.laws.scan import scan
+from lawscope.progress import progress
+from lawscope.training.loop import Recipe, train
+from lawscope.zoo.datasets import load
+from lawscope.zoo.inputs import as_inputs
+from lawscope.zoo.networks import feedforward
+from lawscope.zoo.sampling import balanced
+
+
+def run_demo(
+    *,
+    depth: int,
+    lr: float,
+    optimizer: str,
+    epochs: int,
+    per_class: int,
+    seed: int,
+    threads: int | None = None,
+) -> Report:
+    """Train, measure, report; settings as in ``lawscope demo --help``.
+
+    Raises:
+        LawscopeError: a setting out of range, or a training that diverged.
+    """
+    if optimizer not in ("adam", "momentum", "sgd"):
+        raise LawscopeError(f"--optimizer {optimizer} is not known; choose adam, momentum or sgd.")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    data = load("fashion-mnist-10x10")
+    images, labels = balanced(data.x_train, data.y_train, per_class, seed)
+    x, y = as_inputs(images), torch.from_numpy(labels)
+    torch.manual_seed(seed)
+    model = feedforward(depth)
+    untrained = copy.deepcopy(model)
+    recipe = Recipe(optimizer=optimizer, lr=lr, epochs=epochs, seed=seed)
+    with progress(f"training {depth} layers", epochs) as advance:
+        outcome = train(model, x, y, recipe, after_epoch=lambda epoch: advance(1))
+    if outcome.loss != outcome.loss:
+        raise LawscopeError(f"The training diverged at --lr {lr:g}; try a smaller one.")
+    report = scan(
+        model,
+        (x, y),
+        control=untrained,
+        name=f"{depth}-layer network on Fashion-MNIST 10×10",
+        class_names=data.class_names,
+    )
+    report.settings.update(
+        training=f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}",
+        train_accuracy=outcome.accuracy,
+        train_loss=outcome.loss,
+    )
+    return report

@@ -1,0 +1,131 @@
+"""``lawscope scan``: from words on a command line to a network and its data."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from lawscope.capture.batches import as_batch
+from lawscope.cli.checkpoint import load_checkpoint
+from lawscope.cli.data import load_data
+from lawscope.cli.target import Target, load_target
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.laws.report import Report
+from lawscope.laws.scan import scan
+
+
+def scan_target(
+    target: str,
+    *,
+    checkpoint: Path | None,
+    data: str | None,
+    data_dir: Path | None,
+    size: str | None,
+    split: str,
+    samples: int | None,
+    stations: str,
+    pooling: str,
+    uncertainty: str,
+    memory: str,
+    batch_size: int,
+    device: str,
+    control: bool,
+    seed: int,
+    threads: int | None,
+) -> Report:
+    """Load what the options name and scan it; settings as in ``lawscope scan --help``.
+
+    Raises:
+        LawscopeError: anything that cannot be loaded or measured, as one sentence.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    found = load_target(target)
+    model = found.build()
+    if checkpoint is not None:
+        load_checkpoint(model, checkpoint)
+    where = _device(device)
+    model.to(where)
+    names: tuple[str, ...] | None = None
+    if data is not None:
+        loader, names = load_data(
+            data,
+            model=model,
+            data_dir=data_dir,
+            size=size,
+            split=split,
+            samples=samples,
+            batch_size=batch_size,
+            seed=seed,
+        )
+    else:
+        loader = found.data()
+        if loader is None:
+            raise LawscopeError(
+                f"{target} gives no data; define 'data' in it, or pass --data with a data set, an "
+                ".npz or a folder of images."
+            )
+        if samples is not None:
+            loader = _first_samples(loader, samples)
+    untrained = _control(found, checkpoint, where) if control else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LawscopeWarning)  # the summary shows them
+        try:
+            return scan(
+                model,
+                loader,
+                control=untrained,
+                name=found.name if checkpoint is None else f"{found.name} · {checkpoint.name}",
+                stations=stations.split(",") if "," in stations else stations,
+                uncertainty=None if uncertainty == "none" else uncertainty,  # type: ignore[arg-type]
+                memory=memory,
+                pooling=pooling,  # type: ignore[arg-type]
+                class_names=names,
+            )
+        except (LawscopeError, KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:  # the user's network or loader: its own words, and ours
+            raise LawscopeError(
+                f"The network or its data raised {type(error).__name__}: {error}. "
+                "Check that the data fits the network; --debug shows where."
+            ) from error
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise LawscopeError(
+            f"--device {name} is not available here; use cpu, or a device this torch build has."
+        ) from error
+    return device
+
+
+def _control(found: Target, checkpoint: Path | None, where: torch.device) -> nn.Module | str:
+    """The untrained network: built anew where the weights came from a checkpoint."""
+    if checkpoint is not None and found.rebuilds:
+        torch.manual_seed(0)
+        return found.build().to(where)
+    return "auto"
+
+
+def _first_samples(loader: Any, samples: int) -> Any:
+    """Whole batches up to the first that reaches ``samples``, the last one cut."""
+    batches, left = [], samples
+    for raw in islice(iter(loader), samples):
+        batch = as_batch(raw).head(left)
+        batches.append(
+            {**batch.kwargs, "labels": batch.labels}
+            if batch.kwargs
+            else (*batch.args, batch.labels)
+        )
+        left -= batch.size
+        if left <= 0:
+            break
+    return batches

@@ -1,0 +1,156 @@
+"""What the curve of D advises: sentences that each rest on an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lawscope.laws.line import LineFit
+from lawscope.laws.separation_result import Verdict
+from lawscope.laws.uncertainty import Replicates, jackknife
+
+FloatArray = NDArray[np.float64]
+UNBALANCED = 0.5
+STRAIGHTER = 0.01
+BIASED = 0.1
+
+
+def advise(
+    *,
+    verdict: Verdict,
+    granularity: str,
+    stations: Sequence[str],
+    curve: FloatArray,
+    fit: LineFit,
+    replicates: Replicates | None,
+    granularities: dict[str, LineFit],
+    smallest_class: int,
+) -> tuple[str, ...]:
+    """Advice on depth, balance, granularity and sample size; the most important first.
+
+    Every sentence is bound to evidence: to an interval that leaves no doubt about its sign, or to
+    a number it quotes. With nothing to say against the network, the law itself is the sentence.
+    """
+    sentences: list[str] = []
+    unit = granularity.removesuffix("s") if granularity in ("layers", "blocks") else "station"
+    if replicates is not None and len(curve) > 2 and np.isfinite(curve).all():
+        idle = _idle_top(unit, stations, curve, replicates)
+        sentences += idle
+        sentences += [] if idle else _balance(unit, curve, fit, replicates)
+        sentences += _risers(unit, stations, curve, replicates)
+        sentences += _samples(curve, replicates, smallest_class)
+    sentences += _granularity(granularity, fit, granularities)
+    if verdict == "holds":
+        sentences.append(
+            f"The law holds: each {unit} keeps about {fit.rho:.0%} of the fuzziness it is given, "
+            f"D halves every {fit.half_life:.1f} {unit}s."
+        )
+    elif not sentences:
+        sentences.append(
+            "Nothing definite can be advised from this measurement; more stations or more samples "
+            "per class would narrow the interval."
+        )
+    return tuple(sentences)
+
+
+def _idle_top(
+    unit: str, stations: Sequence[str], curve: FloatArray, replicates: Replicates
+) -> list[str]:
+    """Stations at the top after which D is not surely lower than it already was."""
+    low, high = replicates.interval(lambda c: c[-1] - c[:-1], curve)
+    beyond = len(curve) - 1
+    while beyond > 0 and not high[beyond - 1] < 0:
+        beyond -= 1
+    idle = len(curve) - 1 - beyond
+    if not idle:
+        return []
+    change = np.exp([low[beyond], high[beyond]])
+    return [
+        f"Depth beyond {unit} {beyond} ('{stations[beyond]}') does nothing here: the last {idle} "
+        f"{unit}{'s' if idle > 1 else ''} multiply D by {np.exp(curve[-1] - curve[beyond]):.2f} "
+        f"[{change[0]:.2f}, {change[1]:.2f}]; a shallower network would separate as well."
+    ]
+
+
+def _balance(
+    unit: str, curve: FloatArray, fit: LineFit, replicates: Replicates
+) -> list[str]:
+    """Progress per module in the bottom half against the top half."""
+    middle = (len(curve) - 1) // 2
+    if middle < 1 or fit.slope >= 0:
+        return []
+
+    def difference(c: FloatArray) -> FloatArray:
+        bottom = (c[0] - c[middle]) / middle
+        top = (c[middle] - c[-1]) / (len(c) - 1 - middle)
+        return np.array([bottom - top])
+
+    low, high = (float(end[0]) for end in replicates.interval(difference, curve))
+    factors = (
+        np.exp((curve[middle] - curve[0]) / middle),
+        np.exp((curve[-1] - curve[middle]) / (len(curve) - 1 - middle)),
+    )
+    said = (
+        f"bottom {unit}s multiply D by {factors[0]:.2f} each, top {unit}s by {factors[1]:.2f}"
+    )
+    if low > UNBALANCED * -fit.slope:
+        return [
+            f"The bottom is ahead of the top ({said}), as it is early in training: train longer, "
+            "until the top has caught up."
+        ]
+    if high < -UNBALANCED * -fit.slope:
+        return [
+            f"The top is ahead of the bottom ({said}): the bottom has learned little here; train "
+            "it longer or unfreeze it, in transfer learning on more of the source."
+        ]
+    return []
+
+
+def _risers(
+    unit: str, stations: Sequence[str], curve: FloatArray, replicates: Replicates
+) -> list[str]:
+    """Single modules that surely raise D."""
+    low, _ = replicates.interval(np.diff, curve)
+    rising = [stations[i + 1] for i in np.flatnonzero(low > 0)]
+    if not rising:
+        return []
+    names = ", ".join(f"'{name}'" for name in rising[:3]) + (" …" if len(rising) > 3 else "")
+    verb = "raises" if len(rising) == 1 else "raise"
+    return [f"{len(rising)} {unit}{'s' if len(rising) > 1 else ''} {verb} D: {names}."]
+
+
+def _samples(curve: FloatArray, replicates: Replicates, smallest_class: int) -> list[str]:
+    """Small classes bias D; the jackknife says by how much."""
+    if replicates.kind == "jackknife":
+        corrected, _ = jackknife(curve, replicates.curves)
+        bias = curve - corrected
+    else:
+        bias = replicates.curves.mean(axis=0) - curve
+    worst = float(bias[np.abs(bias).argmax()])
+    if abs(worst) < BIASED:
+        return []
+    return [
+        f"There are few samples per class (as few as {smallest_class}): that alone moves D by "
+        f"about {np.expm1(worst):+.0%} at one station; measure with more."
+    ]
+
+
+def _granularity(
+    granularity: str, fit: LineFit, granularities: dict[str, LineFit]
+) -> list[str]:
+    """Another granularity in which the line is straighter."""
+    others = {
+        name: other
+        for name, other in granularities.items()
+        if name != granularity and other.pearson < fit.pearson - STRAIGHTER and other.slope < 0
+    }
+    if not others:
+        return []
+    name, best = min(others.items(), key=lambda item: item[1].pearson)
+    return [
+        f"By {name} the line is straighter (r = {best.pearson:.3f} against {fit.pearson:.3f} by "
+        f"{granularity}): {name} are the better modules of this network; measure with "
+        f"stations='{name}'."
+    ]

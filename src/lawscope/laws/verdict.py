@@ -1,0 +1,99 @@
+"""Does the law hold? A rule on the interval and the residuals, not on r alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lawscope.laws.line import LineFit
+from lawscope.laws.separation_result import Verdict
+from lawscope.laws.uncertainty import Replicates
+
+MIN_STATIONS = 4
+STRAIGHT = -0.97
+HALVING = math.log(2)
+MAX_RESIDUAL = 0.2
+
+RULE = (
+    "The law holds when three things are certain at the 95 % level: (1) the fitted line falls by "
+    "at least a factor of two over the network; (2) the Pearson correlation of log D with the "
+    f"index is below {STRAIGHT}; (3) no station leaves the line by more than "
+    f"{MAX_RESIDUAL:.0%} of the whole fall. It does not hold when one of them is certainly false. "
+    "Otherwise, with fewer than four stations, with a station where D has no logarithm, or "
+    "without an interval, it cannot be told."
+)
+
+
+def judge(fit: LineFit, curve: np.ndarray, replicates: Replicates | None) -> tuple[Verdict, str]:
+    """Apply :data:`RULE`.
+
+    Args:
+        fit: the line with its intervals.
+        curve: log D per station, shape (L,).
+        replicates: of the curve.
+
+    Returns:
+        The verdict and the sentence behind it.
+    """
+    if len(curve) < MIN_STATIONS:
+        return "cannot be told", (
+            f"{len(curve)} stations are too few to tell a line from a bend; at least "
+            f"{MIN_STATIONS} are needed."
+        )
+    if not np.isfinite(curve).all():
+        return "cannot be told", "at some station D is zero or undefined, so it has no logarithm."
+    if replicates is None or not np.isfinite(list(fit.interval["slope"])).all():
+        return "cannot be told", "no interval was computed, and r alone does not decide."
+    answers = [_falls(fit), _straight(fit), _no_outlier(fit, curve, replicates)]
+    for certain, sentence in answers:
+        if certain is False:
+            return "does not hold", sentence
+    for certain, sentence in answers:
+        if certain is None:
+            return "cannot be told", sentence
+    return "holds", "; ".join(sentence for _, sentence in answers)
+
+
+def _falls(fit: LineFit) -> tuple[bool | None, str]:
+    steps = len(fit.residuals) - 1
+    least, most = (-end * steps for end in reversed(fit.interval["slope"]))
+    span = f"D falls by a factor of {math.exp(fit.drop):.3g} along the line"
+    between = f"[{math.exp(least):.3g}, {math.exp(most):.3g}]"
+    if least >= HALVING:
+        return True, f"{span} {between}"
+    if most < HALVING:
+        return False, f"{span} {between}, which is less than a halving over the whole network"
+    return None, f"{span}, but the interval {between} does not settle whether it halves"
+
+
+def _straight(fit: LineFit) -> tuple[bool | None, str]:
+    low, high = fit.interval["pearson"]
+    said = f"r = {fit.pearson:.4f} [{low:.4f}, {high:.4f}]"
+    if high <= STRAIGHT:
+        return True, f"{said} is below {STRAIGHT}"
+    if low > STRAIGHT:
+        return False, f"{said} is above {STRAIGHT}: the progress per station is uneven"
+    return None, f"{said} does not settle whether it is below {STRAIGHT}"
+
+
+def _no_outlier(
+    fit: LineFit, curve: np.ndarray, replicates: Replicates
+) -> tuple[bool | None, str]:
+    """Residuals as shares of the fall, with their interval."""
+
+    def shares(log_values: np.ndarray) -> np.ndarray:
+        index = np.arange(len(log_values))
+        slope, intercept = np.polyfit(index, log_values, 1)
+        fall = max(abs(slope) * (len(index) - 1), 1e-300)
+        return np.asarray(np.abs(log_values - intercept - slope * index) / fall)
+
+    measured = shares(curve)
+    low, _ = replicates.interval(shares, curve)
+    worst = int(measured.argmax())
+    said = f"the largest residual, at index {worst}, is {measured[worst]:.0%} of the fall"
+    if (low > MAX_RESIDUAL).any():
+        return False, f"{said}, beyond {MAX_RESIDUAL:.0%}"
+    if (measured > MAX_RESIDUAL).any():
+        return None, f"{said}, and its interval reaches below {MAX_RESIDUAL:.0%}"
+    return True, said

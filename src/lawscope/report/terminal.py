@@ -1,0 +1,218 @@
+"""A report in the terminal: verdict, key numbers, stations as bars, advice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lawscope.laws.line import log_or_nan
+from lawscope.laws.report import Report
+from lawscope.laws.separation_result import FloatArray, Separation
+from lawscope.report.numbers import count, number, one_of, percent, shorten
+from lawscope.report.view import VERDICTS, fit_cards, size_cards
+
+STYLES = {"holds": "bold green", "does not hold": "bold red", "cannot be told": "bold yellow"}
+MANY_STATIONS = 40
+ENDS = 8  # of so many stations, how many of the first and of the last have a row
+CHART_ROWS = 6
+LEAST_BAR = 6
+EIGHTHS_ACROSS = " ▏▎▍▌▋▊▉█"
+EIGHTHS_UP = " ▁▂▃▄▅▆▇█"
+SPELLED = str.maketrans(
+    {
+        "ρ": "rho",
+        "−": "-",
+        "–": "-",
+        "—": "-",
+        "×": "x",
+        "…": "..",
+        "∞": "inf",
+        "≈": "~",
+        "Σ": "sum",
+    }
+    | {"’": "'", "²": "2", "ε": "eps"}
+)
+
+
+def print_summary(report: Report, console: Console) -> None:
+    """Print what matters of a report, in at most the width of the console.
+
+    On a terminal that cannot show Unicode everything is spelled in ASCII.
+
+    Args:
+        report: what was measured.
+        console: where to print.
+    """
+    law = report.separation
+    write = _Writer(console)
+    console.print(write.text(report.name, "bold"))
+    verdict = write.text(VERDICTS.get(law.verdict, law.verdict), STYLES[law.verdict])
+    console.print(Text.assemble(verdict, write.text(f": {law.reason}")))
+    console.print()
+    console.print(_key_numbers(report, write))
+    sizes = ", ".join(f"{card.value} {card.symbol}" for card in size_cards(law))
+    console.print(write.text(sizes, "dim"))
+    console.print()
+    if len(law.stations) > MANY_STATIONS:
+        console.print(_condensed(law, write))
+        console.print()
+    console.print(_stations(law, write))
+    _print_sentences("advice", "{}.", report.advice, write)
+    _print_sentences("warnings", "!", law.warnings, write)
+
+
+class _Writer:
+    """Text for one console: spelled in ASCII where it must be, never as markup."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.ascii = console.options.ascii_only
+
+    def plain(self, words: str) -> str:
+        """What this console can show of ``words``; control characters become "?"."""
+        spaced = "".join(" " if letter.isspace() else letter for letter in words)
+        shown = "".join(letter if letter.isprintable() else "?" for letter in spaced)
+        return shown.translate(SPELLED).encode("ascii", "replace").decode() if self.ascii else shown
+
+    def text(self, words: str, style: str = "") -> Text:
+        """A styled piece of text."""
+        return Text(self.plain(words), style=style)
+
+    def bar(self, share: float, width: int) -> str:
+        """A horizontal bar that fills ``share`` of ``width`` cells; nothing for NaN."""
+        if math.isnan(share):
+            return ""
+        if self.ascii:
+            return "#" * max(1, round(share * width))
+        whole, eighths = divmod(max(1, round(8 * share * width)), 8)
+        return "█" * whole + EIGHTHS_ACROSS[eighths].strip()
+
+    def column(self, share: float, height: int) -> list[str]:
+        """The cells of a vertical bar, top first."""
+        filled = 0 if math.isnan(share) else max(1, round(8 * share * height))
+        cells = [max(0, min(8, filled - 8 * row)) for row in reversed(range(height))]
+        return [("#" if cell >= 4 else " ") if self.ascii else EIGHTHS_UP[cell] for cell in cells]
+
+
+def _key_numbers(report: Report, write: _Writer) -> Table:
+    """The numbers of the fit as rows, those of the untrained network beside them."""
+    law, control = report.separation, report.control
+    unit = one_of(law.granularity)
+    meanings = (f"kept per {unit}", "−1 is a perfect line", f"{unit}s to halve D", "kept by all")
+    beside = [""] * 4 if control is None else [card.value for card in fit_cards(control)]
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "left", "left", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    titles = ("", "", "95 %" if law.fit.interval else "", "", "untrained" if control else "")
+    table.add_row(*(write.text(title, "dim") for title in titles))
+    for card, meaning, untrained in zip(fit_cards(law), meanings, beside, strict=True):
+        table.add_row(
+            write.text(card.symbol, "bold"),
+            write.text(card.value),
+            write.text(card.interval, "dim"),
+            write.text(meaning, "dim"),
+            write.text(untrained),
+        )
+    return table
+
+
+def _stations(law: Separation, write: _Writer) -> Table:
+    """One row per station with a bar in log scale; of very many the first and the last."""
+    ratios = np.exp(np.diff(log_or_nan(law.values), prepend=np.nan))
+    rows = [
+        [
+            str(index),
+            law.stations[index],
+            count(law.dims[index]),
+            number(law.values[index]),
+            "" if law.interval is None else " to ".join(number(end) for end in law.interval[index]),
+            percent(ratios[index]) if index else "",
+        ]
+        for index in _shown(len(law.stations))
+    ]
+    titles = ["#", "station", "features", "D", "95 %" if law.interval is not None else "", "keeps"]
+    fixed = sum(_width(write.plain(cell) for cell in column) for column in _columns(titles, rows))
+    left = write.console.width - fixed - len(titles)
+    longest = _width(write.plain(row[1]) for row in rows)
+    name_width = max(8, min(longest, left - max(LEAST_BAR, left // 3)))
+    bar_width = max(1, min(30, left - name_width))
+
+    table = Table.grid(padding=(0, 1))
+    for index in range(len(titles)):
+        table.add_column(justify="left" if index == 1 else "right", no_wrap=True, overflow="crop")
+    table.add_column(no_wrap=True, overflow="crop")
+    table.add_row(*(write.text(title, "dim") for title in titles), write.text("log D", "dim"))
+    shares = _shares(law.values)
+    for row in rows:
+        if int(row[0]) == len(law.stations) - ENDS and len(rows) < len(law.stations):
+            table.add_row("", write.text("…", "dim"))
+        index = int(row[0])
+        raises = "red" if ratios[index] > 1 else ""
+        name = shorten(write.plain(row[1]), name_width, write.plain("…"))
+        table.add_row(
+            write.text(row[0], "dim"),
+            Text(name),
+            *(write.text(cell) for cell in row[2:4]),
+            write.text(row[4], "dim"),
+            write.text(row[5], raises),
+            Text(write.bar(float(shares[index]), bar_width), style="cyan"),
+        )
+    return table
+
+
+def _shown(length: int) -> list[int]:
+    if length <= MANY_STATIONS:
+        return list(range(length))
+    return [*range(ENDS), *range(length - ENDS, length)]
+
+
+def _columns(titles: list[str], rows: list[list[str]]) -> list[tuple[str, ...]]:
+    """The cells of every column but the names, which take what is left."""
+    return [column for place, column in enumerate(zip(titles, *rows, strict=True)) if place != 1]
+
+
+def _width(cells: Iterable[str]) -> int:
+    return max(cell_len(cell) for cell in cells)
+
+
+def _shares(values: FloatArray) -> FloatArray:
+    """Where each D stands between a little below the smallest and the largest, in log scale."""
+    logs = log_or_nan(values)
+    known = logs[np.isfinite(logs)]
+    if not len(known):
+        return logs
+    span = float(known.max() - known.min()) or 1.0
+    return np.asarray(0.05 + 0.95 * (logs - known.min()) / span)
+
+
+def _condensed(law: Separation, write: _Writer) -> Text:
+    """A small column chart of log D over all stations, several to a column if they are many."""
+    groups = np.array_split(_shares(law.values), min(len(law.values), write.console.width - 12))
+    columns = [write.column(float(np.mean(group)), CHART_ROWS) for group in groups]
+    known = law.values[np.isfinite(law.values) & (law.values > 0)]
+    edges = (
+        [number(known.max()), *[""] * (CHART_ROWS - 2), number(known.min())] if len(known) else []
+    )
+    lines = [
+        f"{write.plain(edge):>9} {''.join(cells)}"
+        for edge, cells in zip(edges, zip(*columns, strict=True), strict=False)
+    ]
+    lines.append(" " * 10 + write.plain(f"log D over stations 0 to {len(law.values) - 1}"))
+    return Text("\n".join(lines), style="cyan", no_wrap=True)
+
+
+def _print_sentences(title: str, mark: str, sentences: Iterable[str], write: _Writer) -> None:
+    """A list with a heading, or nothing."""
+    grid = Table.grid(padding=(0, 1))
+    for index, sentence in enumerate(sentences, start=1):
+        grid.add_row(write.text(mark.format(index), "dim"), write.text(sentence))
+    if grid.rows:
+        write.console.print()
+        write.console.print(write.text(title, "bold"))
+        write.console.print(grid)

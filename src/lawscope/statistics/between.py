@@ -1,0 +1,55 @@
+"""The span of the class means and the scaling that makes SSb the identity on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Weighting = Literal["count", "class"]
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """For one or several sets of class means: SSb⁺ written as A ᵀA.
+
+    Attributes:
+        matrix: A = S⁺Vᵀ, shape (..., K, d), rows beyond the rank are zero; then
+            Tr(SSw SSb⁺) = mean of ‖A(x − x̄_k)‖².
+        rank: rank of SSb, shape (...).
+        weights: π_k, the weight of each class, shape (..., K); sums to one.
+    """
+
+    matrix: Tensor
+    rank: Tensor
+    weights: Tensor
+
+
+def between_frames(means: Tensor, counts: Tensor, weighting: Weighting = "count") -> Frames:
+    """Thin SVD of the weighted, centred class means (003 eq. 1 without any d×d matrix).
+
+    With B = √π_k (x̄_k − x̄), shape K×d, SSb = BᵀB. From B = U S Vᵀ follows SSb⁺ = V S⁻² Vᵀ, so
+    D = Σ_k π_k/n_k Σ_i ‖S⁻¹Vᵀ(x_ki − x̄_k)‖². Singular values below max(K, d)·ε·S_max count as
+    zero. The d×d pseudo-inverse would square the condition number; this does not.
+
+    Args:
+        means: class means, shape (..., K, d), float64; any common shift is allowed.
+        counts: samples per class, shape (..., K); a class without samples has no weight.
+        weighting: π_k = n_k/n ("count", as the paper writes it) or equal over the classes
+            that have samples ("class").
+
+    Returns:
+        The frames, one for each leading index.
+    """
+    counts = counts.to(means)
+    raw = counts if weighting == "count" else (counts > 0).to(means)
+    weights = raw / raw.sum(dim=-1, keepdim=True)
+    centre = (weights[..., None] * means).sum(dim=-2, keepdim=True)
+    between = weights.sqrt()[..., None] * (means - centre)
+    _, singular, right = torch.linalg.svd(between, full_matrices=False)
+    largest = singular.amax(dim=-1, keepdim=True)
+    kept = singular > max(means.shape[-2:]) * torch.finfo(means.dtype).eps * largest
+    inverse = torch.where(kept, 1 / torch.where(kept, singular, 1.0), 0.0)
+    return Frames(inverse[..., None] * right, kept.sum(dim=-1), weights)

@@ -1,0 +1,289 @@
+"""Class means and within-class scatter, streamed: the statistic behind separation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lawscope.errors import LawscopeError
+from lawscope.statistics.between import Weighting
+from lawscope.statistics.features import as_features, as_labels
+from lawscope.statistics.full_scatter import FullScatter
+from lawscope.statistics.group_index import GroupIndex
+from lawscope.statistics.group_means import GroupMeans
+from lawscope.statistics.memory import STRATEGIES, Strategy
+from lawscope.statistics.span_scatter import Span, SpanScatter
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFuzziness:
+    """Fuzziness of one set of features.
+
+    Attributes:
+        value: D = Tr(SSw SSb⁺); NaN when all class means coincide, where D has no meaning.
+        classwise: D^k = Tr(SSw^k SSb⁺), SSw^k over n_k; Σ π_k D^k = D. Shape (K,).
+        classes: labels, sorted, shape (K,).
+        counts: samples per class, shape (K,).
+        dim: number of features.
+        rank: rank of SSb.
+        deleted: D without each fold in turn, shape (≤ F,); empty without folds.
+    """
+
+    value: float
+    classwise: NDArray[np.float64]
+    classes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    dim: int
+    rank: int
+    deleted: NDArray[np.float64]
+
+
+class ClassScatter:
+    """Streaming ``update / merge / compute / reset / state_dict`` for D = Tr(SSw SSb⁺).
+
+    The same value comes out of every strategy, every split into batches and every merge order:
+
+    - ``"held"``: one pass; features are kept as they are.
+    - ``"scatter"``: one pass; a d×d scatter per group, for few features and many samples.
+    - ``"two-pass"``: class means first, then :meth:`next_pass`, then the same batches again;
+      memory K·F·d.
+
+    Args:
+        strategy: see above.
+        folds: F > 1 also gives D without each of F class-stratified folds, for a jackknife.
+        weighting: "count" as in the paper (003 eq. 1), or "class" for equal class weights.
+        index: groups shared with other statistics over the same samples.
+
+    Example:
+        >>> stat = ClassScatter()
+        >>> stat.update(torch.tensor([[0.0], [2.0]]), torch.tensor([0, 0]))
+        >>> stat.update(torch.tensor([[10.0], [12.0]]), torch.tensor([1, 1]))
+        >>> round(stat.compute().value, 6)
+        0.04
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy = "held",
+        folds: int = 1,
+        weighting: Weighting = "count",
+        index: GroupIndex | None = None,
+    ) -> None:
+        if strategy not in STRATEGIES:
+            raise LawscopeError(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}.")
+        self.strategy, self.weighting = strategy, weighting
+        self.index = index if index is not None else GroupIndex(folds)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._means = GroupMeans()
+        self._full = FullScatter()
+        self._held: list[tuple[Tensor, Tensor]] = []
+        self._second: SpanScatter | None = None
+
+    @property
+    def classes(self) -> list[int]:
+        """Labels in the order of the rows."""
+        return self.index.classes
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the features held so far."""
+        return sum(f.numel() * f.element_size() for f, _ in self._held)
+
+    @property
+    def in_second_pass(self) -> bool:
+        """Whether :meth:`next_pass` has been called."""
+        return self._second is not None
+
+    @property
+    def finite(self) -> bool:
+        """Whether everything seen in the first pass was a finite number."""
+        return self._full.finite if self.strategy == "scatter" else self._means.finite
+
+    def update(self, features: Any, labels: Any) -> None:
+        """Add a batch: ``features`` (B, ...) flattened to (B, d), integer ``labels`` (B,)."""
+        x = as_features(features)
+        y = as_labels(labels, len(x))
+        self.update_rows(x, self.index.assign(y))
+
+    def update_rows(self, features: Tensor, rows: Tensor) -> None:
+        """Add a batch whose rows the shared index has assigned already."""
+        if self._second is not None:
+            if self.index.groups > len(self._second.counts):
+                raise LawscopeError(_OTHER_DATA)
+            self._second.update(features, rows)
+            return
+        if self.strategy == "scatter":
+            self._full.update(features, rows)
+            return
+        self._means.update(features, rows, self.index.groups)
+        if self.strategy == "held":
+            # A copy: the network may overwrite the tensor in place after we have seen it.
+            self._held.append((features.clone(), rows))
+
+    def next_pass(self) -> None:
+        """Fix the class means of the first pass; the same batches are to come again."""
+        if self.strategy == "two-pass" and self._second is None:
+            self._second = SpanScatter(self._span())
+
+    def compute(self) -> ClassFuzziness:
+        """The fuzziness of everything seen.
+
+        Raises:
+            LawscopeError: nothing seen, one class only, no class with two samples, or a second
+                pass that is missing or saw other data.
+        """
+        span = self._second.span if self._second is not None else self._span()
+        squares = self._squares(span)
+        counts = span.counts.to(squares)
+        kept = torch.where(span.kept(), squares, 0.0)
+        within = kept.view(len(self.classes), -1, len(counts)).sum(dim=1).T
+        classwise = within / counts.clamp(min=1)
+        values = (span.frames.weights.cpu() * classwise).sum(dim=1)
+        ranks = span.frames.rank.cpu()
+        values[(ranks == 0) | ~self._means_differ(span)] = torch.nan
+        order = np.argsort(np.array(self.classes))
+        return ClassFuzziness(
+            value=float(values[0]),
+            classwise=classwise[0].numpy()[order],
+            classes=np.array(self.classes, dtype=np.int64)[order],
+            counts=span.counts[0].numpy()[order],
+            dim=len(span.shift),
+            rank=int(ranks[0]),
+            deleted=values[1:].numpy(),
+        )
+
+    def merge(self, other: ClassScatter) -> None:
+        """Add what another statistic has seen, for instance in another process.
+
+        Two-pass statistics are merged after the first pass and, once both have gone through
+        :meth:`next_pass` with the same means, again after the second.
+        """
+        if (self.strategy, self.index.folds, self.weighting) != (
+            other.strategy,
+            other.index.folds,
+            other.weighting,
+        ):
+            raise LawscopeError("Only statistics of the same strategy, folds and weighting merge.")
+        if (self._second is None) != (other._second is None):
+            raise LawscopeError("One of the statistics is in its second pass, the other is not.")
+        if self._second is not None and other._second is not None:
+            self._second.squares += other._second.squares
+            self._second.counts += other._second.counts
+            return
+        known = set(self.classes)
+        self.index.adopt([*self.classes, *(c for c in other.classes if c not in known)])
+        to_rows = self._rows_of(other)
+        self._means.merge(other._means, to_rows, self.index.groups)
+        self._full.merge(other._full, to_rows)
+        self._held += [(features, to_rows[rows]) for features, rows in other._held]
+
+    def reset(self) -> None:
+        """Forget everything seen, classes included."""
+        self.index = GroupIndex(self.index.folds)
+        self._fresh()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The state of a first (or only) pass as tensors."""
+        if self._second is not None:
+            raise LawscopeError("The second pass has begun; save the state before next_pass().")
+        held = self._held
+        state = {
+            "classes": torch.tensor(self.classes, dtype=torch.int64),
+            **self._means.state(),
+            **self._full.state(),
+        }
+        if held:
+            state["held"] = torch.cat([f for f, _ in held])
+            state["held_rows"] = torch.cat([r for _, r in held])
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a state given by :meth:`state_dict` of a statistic with the same settings."""
+        self.reset()
+        self.index.adopt(state["classes"].tolist())
+        self._means.load(state)
+        self._full.load(state)
+        if "held" in state:
+            self._held = [(state["held"].clone(), state["held_rows"].clone())]
+
+    def held(self) -> tuple[Tensor, Tensor]:
+        """All held features (n, d) and the class position of each, for a bootstrap."""
+        features = torch.cat([f for f, _ in self._held])
+        return features, torch.cat([r for _, r in self._held]) // self.index.folds
+
+    def _rows_of(self, other: ClassScatter) -> Tensor:
+        """Where the rows of ``other`` stand among ours."""
+        position = {label: i for i, label in enumerate(self.classes)}
+        folds = self.index.folds
+        rows = [position[label] * folds + j for label in other.classes for j in range(folds)]
+        return torch.tensor(rows, dtype=torch.int64)
+
+    def _span(self) -> Span:
+        if self.strategy == "scatter":
+            self._full.flush()
+            counts, groups = self._full.counts.to(torch.int64), self.index.groups
+            counts = torch.cat([counts, counts.new_zeros(groups - len(counts))])
+            self._check(counts)
+            shift = self._full.means[self._full.counts > 0].mean(dim=0)
+            means = torch.zeros(groups, len(shift), dtype=torch.float64, device=shift.device)
+            means[: len(self._full.means)] = self._full.means - shift
+            means[counts == 0] = 0
+            return Span(means, counts, shift, self.index.folds, self.weighting)
+        counts = self._means.counts
+        self._check(counts)
+        assert self._means.shift is not None
+        return Span(
+            self._means.means(), counts, self._means.shift, self.index.folds, self.weighting
+        )
+
+    def _check(self, group_counts: Tensor) -> None:
+        """Is there anything to measure?"""
+        counts = group_counts.view(-1, self.index.folds).sum(dim=1)
+        n, present = int(counts.sum()), int((counts > 0).sum())
+        if n == 0:
+            raise LawscopeError("No samples were seen; the loader is empty.")
+        if present < 2:
+            raise LawscopeError(
+                f"All {n} samples have the label {self.classes[int(counts.argmax())]}: separation "
+                "needs at least two classes. Pass data with two or more labels."
+            )
+        if n <= present:
+            raise LawscopeError(
+                f"{n} samples in {present} classes: no class has two, so there is no spread "
+                "within classes to measure. Pass more samples per class."
+            )
+
+    def _squares(self, span: Span) -> Tensor:
+        if self.strategy == "scatter":
+            return self._full.squares(span)
+        if self.strategy == "held":
+            gathered = SpanScatter(span)
+            for features, rows in self._held:
+                gathered.update(features, rows)
+            return gathered.squares.cpu()
+        if self._second is None:
+            raise LawscopeError("A two-pass statistic needs next_pass() and the data again.")
+        if not torch.equal(self._second.counts, span.group_counts):
+            raise LawscopeError(_OTHER_DATA)
+        return self._second.squares.cpu()
+
+    @staticmethod
+    def _means_differ(span: Span) -> Tensor:
+        """Per replicate: do class means differ by more than the rounding of their size?"""
+        spread = (span.class_means - span.class_means.mean(dim=1, keepdim=True)).norm(dim=(1, 2))
+        size = span.shift.norm() + span.class_means.norm(dim=(1, 2))
+        return (spread > 1e-13 * size).cpu()
+
+
+_OTHER_DATA = (
+    "The second pass saw other samples than the first, so that the class means do not belong to "
+    "it; make the loader repeatable (fixed seed, no random augmentation), or raise memory= so "
+    "that one pass is enough."
+)

@@ -1,0 +1,68 @@
+"""Features and labels as statistics want them, or a sentence about what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lawscope.errors import LawscopeError
+
+
+def as_features(features: Any) -> Tensor:
+    """A tensor or array of shape (n, ...) as a real tensor of shape (n, d).
+
+    Raises:
+        LawscopeError: not numbers, complex, without samples or features, or not finite.
+    """
+    x = features.detach() if isinstance(features, Tensor) else _tensor(features, "features")
+    if x.is_complex():
+        raise LawscopeError("The features are complex; measure their real part or their modulus.")
+    if x.dim() == 0 or len(x) == 0:
+        raise LawscopeError(f"The features have shape {tuple(x.shape)}: there are no samples.")
+    x = x.reshape(len(x), -1)
+    if x.shape[1] == 0:
+        raise LawscopeError("The features have no columns: there is nothing to measure.")
+    if not x.is_floating_point():
+        x = x.to(torch.float64)
+    # One sum is NaN or infinite as soon as any entry is, and costs a fraction of isfinite().
+    if not bool(x.sum(dtype=torch.float64).isfinite()) and not bool(x.isfinite().all()):
+        raise LawscopeError("The features contain NaN or infinite values; clean them first.")
+    return x
+
+
+def as_labels(labels: Any, samples: int) -> Tensor:
+    """Class labels as int64 of shape (n,).
+
+    Raises:
+        LawscopeError: not integers, or not one per sample.
+    """
+    y = labels.detach() if isinstance(labels, Tensor) else _tensor(labels, "labels")
+    if y.dim() == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.dim() == 0:
+        y = y[None]
+    if y.is_floating_point() or y.is_complex():
+        raise LawscopeError(
+            f"The labels are {y.dtype}, but classes are integers; for one-hot or soft labels pass "
+            "labels.argmax(1)."
+        )
+    if y.dim() != 1 or len(y) != samples:
+        raise LawscopeError(
+            f"There are {samples} samples in the batch, but labels of shape {tuple(y.shape)}: one "
+            "integer label per sample is needed."
+        )
+    return y.to(torch.int64)
+
+
+def _tensor(values: Any, what: str) -> Tensor:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # torch lacks most of these
+            array = array.astype(np.int64)
+        return torch.from_numpy(np.ascontiguousarray(array))
+    except (TypeError, ValueError) as error:
+        kind = type(values).__name__
+        raise LawscopeError(f"The {what} ({kind}) are not an array of numbers.") from error

@@ -1,0 +1,86 @@
+"""Which class and which fold a sample belongs to: the rows of every per-group table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class GroupIndex:
+    """Discovers classes as labels arrive and deals each class's samples out to folds in turn.
+
+    A group is a (class, fold) pair and owns one row, ``class position · folds + fold``, where the
+    position is the order in which classes were first met. Rows therefore never move while new
+    classes turn up. The j-th sample of a class goes to fold j mod F, so folds are stratified by
+    class whatever the order of the data.
+
+    Args:
+        folds: number of folds F; 1 for no folds.
+
+    Example:
+        >>> index = GroupIndex(folds=2)
+        >>> index.assign(torch.tensor([7, 7, -3, 7])).tolist()
+        [0, 1, 2, 0]
+        >>> index.classes
+        [7, -3]
+    """
+
+    def __init__(self, folds: int = 1) -> None:
+        if folds < 1:
+            raise ValueError(f"folds must be at least 1, got {folds}")
+        self.folds = folds
+        self.classes: list[int] = []
+        self._position: dict[int, int] = {}
+        self._seen: list[int] = []
+
+    @property
+    def groups(self) -> int:
+        """Number of rows so far."""
+        return len(self.classes) * self.folds
+
+    def assign(self, labels: Tensor) -> Tensor:
+        """Row of each sample, in order; classes not met before are added.
+
+        Args:
+            labels: integers, shape (B,), on any device.
+
+        Returns:
+            Rows on the CPU, shape (B,), int64.
+        """
+        labels = labels.detach().to("cpu", torch.int64)
+        present, inverse, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+        for label in present.tolist():
+            if label not in self._position:
+                self._add(label)
+        positions = torch.tensor([self._position[label] for label in present.tolist()])
+        if self.folds == 1:
+            return positions[inverse]
+        # Rank of a sample among those of its class in this batch, by a stable sort.
+        order = torch.argsort(inverse, stable=True)
+        starts = torch.cumsum(counts, 0) - counts
+        rank = torch.empty_like(inverse)
+        rank[order] = torch.arange(len(labels)) - starts[inverse[order]]
+        seen = torch.tensor([self._seen[p] for p in positions.tolist()])
+        fold = (seen[inverse] + rank) % self.folds
+        for position, count in zip(positions.tolist(), counts.tolist(), strict=True):
+            self._seen[position] += count
+        return positions[inverse] * self.folds + fold
+
+    def adopt(self, classes: Sequence[int]) -> None:
+        """Take over the class order agreed on with other processes."""
+        seen = dict(zip(self.classes, self._seen, strict=True))
+        self.classes, self._position, self._seen = [], {}, []
+        for label in classes:
+            self._add(label)
+            self._seen[-1] = seen.get(label, 0)
+
+    def restart(self) -> None:
+        """Deal from the first fold again, for another pass over the same data."""
+        self._seen = [0] * len(self.classes)
+
+    def _add(self, label: int) -> None:
+        self._position[label] = len(self.classes)
+        self.classes.append(label)
+        self._seen.append(0)
