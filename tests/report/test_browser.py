@@ -42,10 +42,12 @@ document.getElementById("frame").addEventListener("load", (event) => {{
   const ask = () => {{ {script} }};
   let answer;
   try {{ answer = ask(); }} catch (error) {{ answer = {{ thrown: String(error) }}; }}
-  answer.ready = root.dataset.ready;
-  answer.errors = root.dataset.errors;
-  answer.overflow = root.scrollWidth - root.clientWidth;
-  document.getElementById("answer").textContent = JSON.stringify(answer);
+  setTimeout(() => {{
+    answer.ready = root.dataset.ready;
+    answer.errors = root.dataset.errors;
+    answer.overflow = root.scrollWidth - root.clientWidth;
+    document.getElementById("answer").textContent = JSON.stringify(answer);
+  }}, 200);
 }});
 </script>"""
 

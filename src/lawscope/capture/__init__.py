@@ -1,0 +1,1 @@
+"""Finding the stations of a network and reading what flows through them."""

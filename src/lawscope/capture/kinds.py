@@ -22,14 +22,16 @@ OUTPUT_ACTIVATIONS = frozenset({"sigmoid", "logsigmoid"})
 _NORMS = frozenset("layer_norm batch_norm group_norm instance_norm rms_norm".split())
 _ADDS = frozenset({"add", "iadd", "radd"})
 _PASSES = frozenset(
-    "dropout feature_dropout alpha_dropout contiguous to float double half bfloat16 type type_as "
-    "clone detach flatten reshape view transpose permute squeeze unsqueeze".split()
+    "dropout feature_dropout alpha_dropout contiguous to float double half bfloat16 type "
+    "type_as clone detach flatten reshape view transpose permute squeeze unsqueeze".split()
 )
 _PRODUCTS = frozenset(
     "linear bilinear matmul rmatmul mm bmm addmm baddbmm einsum conv1d conv2d conv3d "
     "conv_transpose1d conv_transpose2d conv_transpose3d multi_head_attention_forward".split()
 )
-_TURNS = frozenset({"transpose", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "t", "mt"})
+_TURNS = frozenset(
+    {"transpose", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "t", "mt"}
+)
 
 
 def function_name(function: Any) -> str:

@@ -12,9 +12,9 @@ from lawscope.errors import LawscopeError
 GRANULARITIES = ("layers", "blocks")
 
 
-def select(stations: Stations, selector: str | Sequence[str], module_names: Sequence[str]) -> (
-    tuple[Station, ...]
-):
+def select(
+    stations: Stations, selector: str | Sequence[str], module_names: Sequence[str]
+) -> tuple[Station, ...]:
     """Stations chosen by "layers", "blocks", a glob such as ``encoder.*.mlp``, or a list of names.
 
     Args:

@@ -258,5 +258,3 @@ def _no_mode() -> Iterator[None]:
     """Statistics are no part of the network: keep function modes out of them."""
     with torch._C.DisableTorchFunction():
         yield
-
-

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset
 
 from lawscope.capture.batches import Batch, as_batch, tensors_in
 from lawscope.errors import LawscopeError
@@ -38,7 +38,7 @@ class Source:
         self.data: Iterable[Any] = _iterable(data)
         self.read_once = isinstance(self.data, Iterator)
         self.samples = _samples(self.data)
-        self.batches = len(self.data) if hasattr(self.data, "__len__") else None
+        self.batches = len(self.data) if isinstance(self.data, Sized) else None
         self._state = RandomState(self.data)
         self._checksums: list[int] = []
         self._begun: Iterator[Any] | None = iter(self.data)
@@ -63,6 +63,7 @@ class Source:
         Raises:
             LawscopeError: a second pass over what can be read once, or over other data.
         """
+        raws: Iterable[Any]
         if self._begun is not None:
             raws, self._begun = itertools.chain([self._first], self._begun), None
             self._after_first.restore()
@@ -73,7 +74,7 @@ class Source:
             )
         else:
             self._state.restore()
-            raws = iter(self.data)
+            raws = self.data
         checksum = 0
         for raw in raws:
             batch = as_batch(raw)
@@ -114,10 +115,10 @@ class RandomState:
 def _iterable(data: Any) -> Iterable[Any]:
     if _is_pair(data):
         x, y = data
-        return [(x[i : i + WHOLE_BATCH], y[i : i + WHOLE_BATCH]) for i in range(0, len(x), 256)]
-    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
-        return DataLoader(data, batch_size=WHOLE_BATCH)
-    if isinstance(data, IterableDataset):
+        return [
+            (x[i : i + WHOLE_BATCH], y[i : i + WHOLE_BATCH]) for i in range(0, len(x), WHOLE_BATCH)
+        ]
+    if isinstance(data, Dataset):
         return DataLoader(data, batch_size=WHOLE_BATCH)
     if isinstance(data, Tensor):
         raise LawscopeError(
@@ -136,7 +137,7 @@ def _is_pair(data: Any) -> bool:
     if not isinstance(data, list | tuple) or len(data) != 2:
         return False
     x, y = data
-    if not all(isinstance(part, Tensor | np.ndarray) for part in (x, y)) or not len(x) == len(y):
+    if not all(isinstance(part, Tensor | np.ndarray) for part in (x, y)) or len(x) != len(y):
         return False
     integers = y.dtype.kind in "iub" if isinstance(y, np.ndarray) else not y.is_floating_point()
     return bool(integers and y.ndim == 1 and x.ndim > 1)
@@ -146,7 +147,7 @@ def _samples(data: Iterable[Any]) -> int | None:
     """How many samples there will be, at most, when that can be known without reading them."""
     if isinstance(data, DataLoader):
         for counted in (data.sampler, data.dataset):
-            if hasattr(counted, "__len__"):
+            if isinstance(counted, Sized):
                 return len(counted)
         return None
     if isinstance(data, Sequence):

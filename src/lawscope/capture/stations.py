@@ -165,7 +165,8 @@ def _entrance(blocks: list[Seen]) -> Seen | None:
 
 def _entrance_station(found: Trace, block: Seen) -> Station:
     """What enters the first block: D_0 of the blocks when a stem or an embedding comes first."""
-    assert block.source is not None and block.input_shape is not None
+    assert block.source is not None
+    assert block.input_shape is not None
     batch_dim = _batch_dim(block.input_shape, found.batch) or 0
     return Station(
         name=f"{block.path}:in",
@@ -177,8 +178,7 @@ def _entrance_station(found: Trace, block: Seen) -> Station:
         shape=_without(block.input_shape, batch_dim),
         dtype=block.dtype,
         batch_dim=batch_dim,
-        sequence=len(block.input_shape) == 3
-        and not found.operations[block.source].channels_first,
+        sequence=len(block.input_shape) == 3 and not found.operations[block.source].channels_first,
         granularities=("blocks",),
         operation=block.source,
     )

@@ -251,9 +251,7 @@ def hooked(model: nn.Module, enter: Any, leave: Any) -> Iterator[None]:
     try:
         for module in model.modules():
             handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-            handles.append(
-                module.register_forward_hook(leave, with_kwargs=True, always_call=True)
-            )
+            handles.append(module.register_forward_hook(leave, with_kwargs=True, always_call=True))
         yield
     finally:
         for handle in handles:

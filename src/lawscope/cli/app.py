@@ -87,9 +87,7 @@ def scan(
     memory: Annotated[str, typer.Option(help="Budget for the statistics.")] = "512MB",
     batch_size: Annotated[int, typer.Option(help="Samples per forward pass.", min=1)] = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps …")] = "cpu",
-    control: Annotated[
-        bool, typer.Option(help="Also measure the same network untrained.")
-    ] = True,
+    control: Annotated[bool, typer.Option(help="Also measure the same network untrained.")] = True,
     seed: Annotated[int, typer.Option(help="For drawing samples.")] = 0,
     threads: Threads = None,
     json_: AsJson = False,
@@ -162,7 +160,7 @@ def deliver(report: Any, *, json_: bool, out: Path | None) -> None:
     """Print the summary or the JSON, and write the page."""
     import json
 
-    from lawscope.report.files import write_text
+    from lawscope.report.files import write_whole
 
     document = json.dumps(report.to_dict(), indent=None if json_ else 1, allow_nan=False)
     if json_:
@@ -177,7 +175,7 @@ def deliver(report: Any, *, json_: bool, out: Path | None) -> None:
 
         # Before the files: a full disk must not cost the result.
         print_summary(report, Console())
-    write_text(folder / "run.json", document + "\n")
+    write_whole(document + "\n", folder / "run.json")
     page = report.save(folder / "report.html")
     if not json_:
         typer.echo(f"\nreport: {page}")

@@ -10,7 +10,7 @@ from lawscope.errors import LawscopeError
 from lawscope.laws.report import Report
 from lawscope.laws.scan import scan
 from lawscope.progress import progress
-from lawscope.training.loop import Recipe, train
+from lawscope.training.loop import OPTIMIZERS, Recipe, train
 from lawscope.zoo.datasets import load
 from lawscope.zoo.inputs import as_inputs
 from lawscope.zoo.networks import feedforward
@@ -32,8 +32,10 @@ def run_demo(
     Raises:
         LawscopeError: a setting out of range, or a training that diverged.
     """
-    if optimizer not in ("adam", "momentum", "sgd"):
-        raise LawscopeError(f"--optimizer {optimizer} is not known; choose adam, momentum or sgd.")
+    if optimizer not in OPTIMIZERS:
+        raise LawscopeError(
+            f"--optimizer {optimizer} is not known; choose {', '.join(OPTIMIZERS)}."
+        )
     if threads is not None:
         torch.set_num_threads(threads)
     data = load("fashion-mnist-10x10")
@@ -42,7 +44,7 @@ def run_demo(
     torch.manual_seed(seed)
     model = feedforward(depth)
     untrained = copy.deepcopy(model)
-    recipe = Recipe(optimizer=optimizer, lr=lr, epochs=epochs, seed=seed)
+    recipe = Recipe(optimizer=OPTIMIZERS[optimizer], lr=lr, epochs=epochs, seed=seed)
     with progress(f"training {depth} layers", epochs) as advance:
         outcome = train(model, x, y, recipe, after_epoch=lambda epoch: advance(1))
     if outcome.loss != outcome.loss:

@@ -53,9 +53,11 @@ class Target:
     def data(self) -> Any:
         """The data that came along, or None."""
         if self.given is not None:
-            return _called(self.given, self.name, "data") if callable(self.given) and not hasattr(
-                self.given, "__iter__"
-            ) else self.given
+            return (
+                _called(self.given, self.name, "data")
+                if callable(self.given) and not hasattr(self.given, "__iter__")
+                else self.given
+            )
         built = self._made() if self.rebuilds else None
         return built[1] if isinstance(built, tuple) and len(built) > 1 else None
 
@@ -93,7 +95,8 @@ def _from_file(path: Path) -> Target:
     if not path.is_file():
         raise LawscopeError(f"There is no file {path}; give a .py file that defines 'model'.")
     spec = importlib.util.spec_from_file_location(f"lawscope_target_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))

@@ -1,0 +1,1 @@
+"""lawscope inside other libraries."""

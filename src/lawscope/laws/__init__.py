@@ -1,0 +1,1 @@
+"""The laws: statistics in, a result with a fit, an interval, a verdict and advice out."""

@@ -14,7 +14,7 @@ from lawscope.laws.uncertainty import Replicates, jackknife
 FloatArray = NDArray[np.float64]
 UNBALANCED = 0.5
 STRAIGHTER = 0.01
-BIASED = 0.1
+BIASED = 0.25
 
 
 def advise(
@@ -38,16 +38,18 @@ def advise(
     if replicates is not None and len(curve) > 2 and np.isfinite(curve).all():
         idle = _idle_top(unit, stations, curve, replicates)
         sentences += idle
-        sentences += [] if idle else _balance(unit, curve, fit, replicates)
+        if not idle and verdict != "holds":
+            sentences += _balance(unit, curve, fit, replicates)
         sentences += _risers(unit, stations, curve, replicates)
-        sentences += _samples(curve, replicates, smallest_class)
     sentences += _granularity(granularity, fit, granularities)
     if verdict == "holds":
         sentences.append(
             f"The law holds: each {unit} keeps about {fit.rho:.0%} of the fuzziness it is given, "
             f"D halves every {fit.half_life:.1f} {unit}s."
         )
-    elif not sentences:
+    if replicates is not None and np.isfinite(curve).all():
+        sentences += _samples(curve, replicates, smallest_class)
+    if not sentences:
         sentences.append(
             "Nothing definite can be advised from this measurement; more stations or more samples "
             "per class would narrow the interval."
@@ -66,6 +68,12 @@ def _idle_top(
     idle = len(curve) - 1 - beyond
     if not idle:
         return []
+    if beyond == 0:
+        return [
+            f"The network does not lower D at all (from {np.exp(curve[0]):.3g} to "
+            f"{np.exp(curve[-1]):.3g}), as if untrained: check that the weights were loaded, then "
+            "train it."
+        ]
     change = np.exp([low[beyond], high[beyond]])
     return [
         f"Depth beyond {unit} {beyond} ('{stations[beyond]}') does nothing here: the last {idle} "
@@ -74,9 +82,7 @@ def _idle_top(
     ]
 
 
-def _balance(
-    unit: str, curve: FloatArray, fit: LineFit, replicates: Replicates
-) -> list[str]:
+def _balance(unit: str, curve: FloatArray, fit: LineFit, replicates: Replicates) -> list[str]:
     """Progress per module in the bottom half against the top half."""
     middle = (len(curve) - 1) // 2
     if middle < 1 or fit.slope >= 0:
@@ -92,9 +98,7 @@ def _balance(
         np.exp((curve[middle] - curve[0]) / middle),
         np.exp((curve[-1] - curve[middle]) / (len(curve) - 1 - middle)),
     )
-    said = (
-        f"bottom {unit}s multiply D by {factors[0]:.2f} each, top {unit}s by {factors[1]:.2f}"
-    )
+    said = f"bottom {unit}s multiply D by {factors[0]:.2f} each, top {unit}s by {factors[1]:.2f}"
     if low > UNBALANCED * -fit.slope:
         return [
             f"The bottom is ahead of the top ({said}), as it is early in training: train longer, "
@@ -113,7 +117,7 @@ def _risers(
 ) -> list[str]:
     """Single modules that surely raise D."""
     low, _ = replicates.interval(np.diff, curve)
-    rising = [stations[i + 1] for i in np.flatnonzero(low > 0)]
+    rising = [stations[i + 1] for i in np.flatnonzero(low > 0).tolist()]
     if not rising:
         return []
     names = ", ".join(f"'{name}'" for name in rising[:3]) + (" …" if len(rising) > 3 else "")
@@ -137,9 +141,7 @@ def _samples(curve: FloatArray, replicates: Replicates, smallest_class: int) -> 
     ]
 
 
-def _granularity(
-    granularity: str, fit: LineFit, granularities: dict[str, LineFit]
-) -> list[str]:
+def _granularity(granularity: str, fit: LineFit, granularities: dict[str, LineFit]) -> list[str]:
     """Another granularity in which the line is straighter."""
     others = {
         name: other

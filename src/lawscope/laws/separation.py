@@ -242,8 +242,10 @@ class SeparationObserver:
                 )
             strategy = "held"
         return plan(
-            [Load(s.name, _dim(s, self.session.pooling), s.dtype.itemsize) for s in
-             self.measured.values()],
+            [
+                Load(s.name, _dim(s, self.session.pooling), s.dtype.itemsize)
+                for s in self.measured.values()
+            ],
             groups=max(2, classes) * self.index.folds,
             samples=self.session.source.samples,
             memory=self.memory,
@@ -324,8 +326,9 @@ class SeparationObserver:
             ],
             "selector": self.selector if isinstance(self.selector, str) else list(self.selector),
             "uncertainty": self.uncertainty,
-            "replicates": self.index.folds if self.uncertainty == "jackknife" else
-            (BOOTSTRAPS if self.uncertainty else 0),
+            "replicates": self.index.folds
+            if self.uncertainty == "jackknife"
+            else (BOOTSTRAPS if self.uncertainty else 0),
             "weighting": self.weighting,
             "memory_bytes": self.memory,
             "seconds": round(time.perf_counter() - self.begun, 3),
@@ -343,9 +346,7 @@ def _check_settings(uncertainty: Any, folds: int, weighting: Any) -> None:
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
 
 
-def _candidates(
-    session: Session, selector: str | Sequence[str]
-) -> dict[str, tuple[Station, ...]]:
+def _candidates(session: Session, selector: str | Sequence[str]) -> dict[str, tuple[Station, ...]]:
     """Every granularity to fit: the one asked for, and the others that cost nothing more."""
     chosen: dict[str, tuple[Station, ...]] = {}
     if selector != "auto":
@@ -412,5 +413,3 @@ def _warnings(names: Sequence[str], parts: Sequence[ClassFuzziness]) -> tuple[st
 
 def _or(value: float, otherwise: float) -> float:
     return otherwise if value != value else value
-
-

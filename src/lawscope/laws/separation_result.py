@@ -141,7 +141,7 @@ class Separation:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready values; what is not a finite number becomes None."""
-        return finite(
+        document: dict[str, Any] = finite(
             {
                 "law": "separation",
                 "stations": list(self.stations),
@@ -166,6 +166,7 @@ class Separation:
                 "warnings": list(self.warnings),
             }
         )
+        return document
 
     def __str__(self) -> str:
         ends = self.fit.interval.get("rho")

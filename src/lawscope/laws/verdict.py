@@ -77,9 +77,7 @@ def _straight(fit: LineFit) -> tuple[bool | None, str]:
     return None, f"{said} does not settle whether it is below {STRAIGHT}"
 
 
-def _no_outlier(
-    fit: LineFit, curve: np.ndarray, replicates: Replicates
-) -> tuple[bool | None, str]:
+def _no_outlier(fit: LineFit, curve: np.ndarray, replicates: Replicates) -> tuple[bool | None, str]:
     """Residuals as shares of the fall, with their interval."""
 
     def shares(log_values: np.ndarray) -> np.ndarray:

@@ -9,8 +9,8 @@ import numpy as np
 from markupsafe import Markup
 
 from lawscope.laws.separation_result import FloatArray, Separation
-from lawscope.report.law_chart import station_scale, station_ticks
-from lawscope.report.numbers import number, one_of, shorten
+from lawscope.report.law_chart import station_axis, station_scale
+from lawscope.report.numbers import number, shorten
 from lawscope.report.svg import Frame, Scale, axes, element, figure, log_ticks, polyline
 
 FRAMES = (
@@ -75,9 +75,9 @@ def class_chart(separation: Separation, frame: Frame) -> Markup:
     x = station_scale(len(values), frame)
     low, high = float(usable.min() / pad), float(usable.max() * pad)
     y = Scale(low, high, frame.plot_bottom - 8, frame.top, log=True)
-    unit = one_of(separation.granularity)
-    labels = (f"{unit} index l", "fuzziness of a class, log scale")
-    picture = axes(frame, x, y, station_ticks(separation, x), log_ticks(low, high), labels)
+    ticks, axis = station_axis(separation, x)
+    labels = (axis, "fuzziness of a class, log scale")
+    picture = axes(frame, x, y, ticks, log_ticks(low, high), labels)
     lines = class_lines(separation)
     if len(lines) < values.shape[1]:
         picture += _bands(values, x, y)

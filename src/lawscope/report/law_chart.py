@@ -48,11 +48,9 @@ def law_chart(separation: Separation, control: Separation | None, frame: Frame) 
         return Markup("")
     x = station_scale(max(len(each.values) for each in both), frame)
     y = Scale(*extent, frame.plot_bottom - 8, frame.top, log=True)
-    unit = one_of(separation.granularity)
-    picture = axes(
-        frame, x, y, station_ticks(separation, x), log_ticks(*extent),
-        (f"{unit} index l", "separation fuzziness D, log scale"),
-    )  # fmt: skip
+    ticks, axis = station_axis(separation, x)
+    labels = (axis, "separation fuzziness D, log scale")
+    picture = axes(frame, x, y, ticks, log_ticks(*extent), labels)
     points = Markup("")
     for each in both:
         kind = "control" if each is control else "trained"
@@ -82,8 +80,9 @@ def residual_chart(separation: Separation, frame: Frame) -> Markup:
     reach = max(0.05, 1.15 * float(np.nanmax(np.abs(np.concatenate([residuals, low, high])))))
     x = station_scale(len(residuals), frame)
     y = Scale(-reach, reach, frame.plot_bottom - 8, frame.top)
-    labels = (f"{one_of(separation.granularity)} index l", "log D − fitted line")
-    picture = axes(frame, x, y, station_ticks(separation, x), linear_ticks(-reach, reach), labels)
+    ticks, axis = station_axis(separation, x)
+    labels = (axis, "log D − fitted line")
+    picture = axes(frame, x, y, ticks, linear_ticks(-reach, reach), labels)
     picture += element(
         "line", x1=frame.left, x2=frame.plot_right, y1=y(0), y2=y(0), class_="fit trained"
     )
@@ -126,13 +125,14 @@ def station_scale(length: int, frame: Frame) -> Scale:
     return Scale(0, max(1, length - 1), frame.left + 16, frame.plot_right - 12)
 
 
-def station_ticks(separation: Separation, x: Scale) -> list[tuple[int, str]]:
-    """Station names under the axis where all of them fit, else their numbers."""
+def station_axis(separation: Separation, x: Scale) -> tuple[list[tuple[int, str]], str]:
+    """Ticks and label of the axis: station names where all of them fit, else their numbers."""
+    unit = one_of(separation.granularity)
     letters = (x(1) - x(0)) / LETTER - 1
     if all(len(name) <= letters for name in separation.stations):
-        return list(enumerate(separation.stations))
+        return list(enumerate(separation.stations)), unit
     indices = index_ticks(len(separation.stations), x.end - x.start)
-    return [(index, str(index)) for index in indices]
+    return [(index, str(index)) for index in indices], f"{unit} index l"
 
 
 def _positive(values: FloatArray) -> FloatArray:

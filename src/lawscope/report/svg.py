@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -122,7 +122,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     sparse = [float(f"1e{power}") for power in powers if power % stride == 0]
     choices = [
         [float(f"{step}e{power}") for power in powers for step in steps]
-        for steps in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
+        for steps in ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1, 3), (1,))
     ]
     for ticks in (*choices, sparse):
         inside = [tick for tick in ticks if low <= tick <= high]
@@ -164,7 +164,6 @@ def axes(
     x_ticks: Sequence[tuple[int, str]],
     y_ticks: Sequence[float],
     labels: tuple[str, str],
-    y_text: Callable[[float], str] = tick_label,
 ) -> Markup:
     """Horizontal hairlines with their numbers, the station axis, and both labels.
 
@@ -175,7 +174,6 @@ def axes(
         x_ticks: station index and what to write under it.
         y_ticks: values to draw a line at.
         labels: of the station axis and of the value axis.
-        y_text: writes a value tick.
 
     Returns:
         The marks of both axes.
@@ -187,7 +185,7 @@ def axes(
             element(
                 "line", x1=frame.left, x2=frame.plot_right, y1=height, y2=height, class_="grid"
             ),
-            element("text", y_text(value), x=frame.left - 8, y=height + 4, class_="tick end"),
+            element("text", tick_label(value), x=frame.left - 8, y=height + 4, class_="tick end"),
         ]
     base = frame.plot_bottom
     parts.append(

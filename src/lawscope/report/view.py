@@ -149,7 +149,8 @@ def _widths(dims: Sequence[int]) -> list[float]:
 def station_table(report: Report) -> Table:
     """One row per station: D, interval, what it keeps, the line, the untrained D."""
     law, control = report.separation, report.control
-    measured = law.table()
+    kept = np.exp(np.diff(log_or_nan(law.values), prepend=np.nan))
+    fitted = law.fit.predict(np.arange(len(law.values), dtype=np.float64))
     columns = ["l", "station", "features", "rank", "D"]
     columns += ["low", "high"] if law.interval is not None else []
     columns += ["keeps", "fitted", "residual"]
@@ -161,8 +162,7 @@ def station_table(report: Report) -> Table:
         row.append(number(law.values[index], 4))
         if law.interval is not None:
             row += [number(end, 4) for end in law.interval[index]]
-        row += [percent(measured["ratio"][index]), number(measured["fitted"][index], 4)]
-        row.append(signed(law.fit.residuals[index]))
+        row += [percent(kept[index]), number(fitted[index], 4), signed(law.fit.residuals[index])]
         if control is not None and beside:
             row.append(number(control.values[index], 4))
         rows.append(row)

@@ -1,0 +1,1 @@
+"""Streaming, mergeable sufficient statistics."""

@@ -51,7 +51,7 @@ def bootstrap(
         weights[rows] = drawn_counts.T
         means[:, k] = drawn_counts.to(x.device) @ x[rows.to(x.device)] / count
     weights = weights.to(x.device)
-    share = (counts.to(x) if weighting == "count" else torch.ones_like(counts, dtype=x.dtype))
+    share = counts.to(x) if weighting == "count" else torch.ones_like(counts, dtype=x.dtype)
     per_sample = (share / share.sum() / counts)[positions]
     values = np.empty(resamples)
     for b in range(resamples):

@@ -279,7 +279,7 @@ class ClassScatter:
         """Per replicate: do class means differ by more than the rounding of their size?"""
         spread = (span.class_means - span.class_means.mean(dim=1, keepdim=True)).norm(dim=(1, 2))
         size = span.shift.norm() + span.class_means.norm(dim=(1, 2))
-        return (spread > 1e-13 * size).cpu()
+        return torch.gt(spread, 1e-13 * size).cpu()
 
 
 _OTHER_DATA = (

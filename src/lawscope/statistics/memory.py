@@ -110,7 +110,7 @@ def plan(
     everything = tuple(range(len(loads)))
     if forced is not None:
         if forced == "two-pass":
-            return Plan((forced,) * len(loads), _rounds(loads, groups, memory))
+            return _two_pass(loads, groups, memory)
         need = sum(
             load.scatter_bytes(groups)
             if forced == "scatter"
@@ -132,7 +132,7 @@ def plan(
             f"more than memory={_size(memory)}; raise memory=, or pass a list or a DataLoader "
             "that can be read twice."
         )
-    return Plan(("two-pass",) * len(loads), _rounds(loads, groups, memory))
+    return _two_pass(loads, groups, memory)
 
 
 def _one_pass(
@@ -154,8 +154,8 @@ def _one_pass(
     return tuple(strategies), need
 
 
-def _rounds(loads: Sequence[Load], groups: int, memory: int) -> tuple[tuple[int, ...], ...]:
-    """Consecutive stations whose tables fit the budget together."""
+def _two_pass(loads: Sequence[Load], groups: int, memory: int) -> Plan:
+    """Rounds of consecutive stations whose tables fit the budget together."""
     rounds: list[list[int]] = []
     room = 0
     for i, load in enumerate(loads):
@@ -171,7 +171,8 @@ def _rounds(loads: Sequence[Load], groups: int, memory: int) -> tuple[tuple[int,
             room = memory
         rounds[-1].append(i)
         room -= need
-    return tuple(tuple(r) for r in rounds)
+    strategy: Strategy = "two-pass"
+    return Plan((strategy,) * len(loads), tuple(tuple(r) for r in rounds))
 
 
 def _size(size: int) -> str:

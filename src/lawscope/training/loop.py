@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 Optimizer = Literal["sgd", "momentum", "adam"]
+OPTIMIZERS: dict[str, Optimizer] = {"sgd": "sgd", "momentum": "momentum", "adam": "adam"}
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,7 @@ def evaluate(model: nn.Module, x: Tensor, y: Tensor) -> Trained:
 
 def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(
-            model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay
-        )
+        return torch.optim.Adam(model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
     momentum = 0.9 if recipe.optimizer == "momentum" else 0.0
     return torch.optim.SGD(
         model.parameters(), lr=recipe.lr, momentum=momentum, weight_decay=recipe.weight_decay

@@ -1,0 +1,108 @@
+"""``--data``: a known name, an .npz, or a folder of images by class."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
+from torch.utils.data import DataLoader, TensorDataset
+
+from lawscope.errors import LawscopeError
+from lawscope.zoo.datasets import NAMES, Dataset, load, load_arrays, load_image_folder, resize
+from lawscope.zoo.inputs import as_inputs
+from lawscope.zoo.sampling import balanced
+
+Loader = Iterable[tuple[torch.Tensor, torch.Tensor]]
+
+
+def load_data(
+    data: str,
+    *,
+    model: nn.Module,
+    data_dir: Path | None,
+    size: str | None,
+    split: str,
+    samples: int | None,
+    batch_size: int,
+    seed: int,
+) -> tuple[Loader, tuple[str, ...]]:
+    """Batches for ``model`` and the names of the classes.
+
+    Images come as (C, H, W) in [−1, 1], flattened when the network begins with a linear layer of
+    that many inputs.
+
+    Raises:
+        LawscopeError: unknown name, unreadable file, split that is not there.
+    """
+    wanted = None if size is None else _parse_size(size)
+    found = _find(data, data_dir, wanted)
+    x, y = _split(found, split)
+    if wanted is not None and x.dtype == np.uint8 and x.shape[1:3] != wanted:
+        x = resize(x, wanted)
+    if samples is not None and samples < len(y):
+        x, y = balanced(x, y, _even(np.bincount(y), samples), seed)
+    inputs = as_inputs(x, flatten=False)
+    if _takes_flat(model, math.prod(inputs.shape[1:])):
+        inputs = inputs.flatten(1)
+    dataset = TensorDataset(inputs, torch.from_numpy(y))
+    return DataLoader(dataset, batch_size=batch_size), found.class_names
+
+
+def _find(data: str, data_dir: Path | None, size: tuple[int, int] | None) -> Dataset:
+    if data in NAMES:
+        return load(data, data_dir=data_dir)
+    path = Path(data)
+    if path.is_dir():
+        return load_image_folder(path, size)
+    if path.is_file() and path.suffix == ".npz":
+        return load_arrays(path)
+    if path.exists():
+        raise LawscopeError(f"--data {data} is neither an .npz file nor a folder of images.")
+    near = difflib.get_close_matches(data, NAMES, n=1)
+    hint = f"; did you mean {near[0]}?" if near else f"; known names: {', '.join(NAMES)}."
+    raise LawscopeError(f"--data {data} is no known name and there is no such file{hint}")
+
+
+def _split(found: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
+    if split not in ("train", "test"):
+        raise LawscopeError(f"--split {split} is not known; choose train or test.")
+    x, y = (found.x_train, found.y_train) if split == "train" else (found.x_test, found.y_test)
+    if not len(y):
+        raise LawscopeError(f"{found.name} has no {split} part; choose the other --split.")
+    return x, y
+
+
+def _even(available: np.ndarray, samples: int) -> list[int]:
+    """As many of each class as ``samples`` allows, no more than there are."""
+    counts = np.zeros_like(available)
+    while counts.sum() < samples:
+        open_classes = np.flatnonzero(counts < available)
+        share = max(1, int(samples - counts.sum()) // len(open_classes))
+        for k in open_classes[: int(samples - counts.sum())]:
+            counts[k] += min(share, available[k] - counts[k], samples - counts.sum())
+    return [int(c) for c in counts]
+
+
+def _takes_flat(model: nn.Module, features: int) -> bool:
+    """Whether the network begins with a linear layer of just so many inputs."""
+    for module in model.modules():
+        if isinstance(module, _ConvNd):
+            return False
+        if isinstance(module, nn.Linear):
+            return module.in_features == features
+    return False
+
+
+def _parse_size(size: str) -> tuple[int, int]:
+    parts = size.lower().replace("×", "x").split("x")
+    if len(parts) == 1:
+        parts = parts * 2
+    if len(parts) != 2 or not all(p.isdigit() and int(p) > 0 for p in parts):
+        raise LawscopeError(f"--size {size} is not a size; write it like 32x32.")
+    return int(parts[0]), int(parts[1])

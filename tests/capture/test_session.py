@@ -1,0 +1,309 @@
+"""The network is measured as it is and returned as it was."""
+
+import copy
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import lawscope as ls
+from lawscope.errors import LawscopeError
+from tests import cases, oracles
+
+
+def activations(case, model, names, pooling="mean"):
+    """Features of the named stations in one plain forward pass, read by hand-made hooks."""
+    kept = {}
+
+    class Keep:
+        def wanted(self):
+            return [] if kept else chosen
+
+        def begin_batch(self, labels, size):
+            pass
+
+        def see(self, station, features):
+            kept.setdefault(station.name, []).append(features.clone())
+
+        def end_pass(self):
+            pass
+
+    from lawscope.capture.session import open_session
+
+    with open_session(model, list(case.batches()), pooling=pooling) as session:
+        chosen = [s for s in session.stations if s.name in names]
+        session.measure([Keep()])
+    return {name: torch.cat(parts) for name, parts in kept.items()}
+
+
+@pytest.mark.parametrize("case", cases.CASES, ids=str)
+@pytest.mark.parametrize("selector", ["layers", "blocks"])
+def test_separation_equals_the_definition_on_every_case(case, selector):
+    if selector == "blocks" and not case.blocks:
+        with pytest.raises(LawscopeError, match="no repeated composite modules"):
+            ls.separation(case.model(), list(case.batches()), stations="blocks")
+        return
+    model = case.model()
+    names = case.layers if selector == "layers" else case.blocks
+    result = ls.separation(model, list(case.batches()), stations=selector)
+    assert result.stations == names
+    features = activations(case, model, names)
+    for name, value in zip(names, result.values, strict=True):
+        assert value == pytest.approx(oracles.fuzziness(features[name], cases.labels()), rel=1e-8)
+
+
+def test_what_is_read_is_what_the_network_computes():
+    """Independent of our capture: recompute the functional network by hand."""
+    case = next(c for c in cases.CASES if c.name == "functional")
+    model = case.model().eval()
+    x = cases.vectors()
+    with torch.no_grad():
+        h1 = torch.relu(model.fc1(x))
+        h2 = torch.relu(model.fc2(h1))
+        h3 = torch.relu(model.fc3(h2))
+        h4 = torch.nn.functional.gelu(model.fc4(h3))
+    result = ls.separation(model, list(case.batches()))
+    expected = [oracles.fuzziness(h, cases.labels()) for h in (x, h1, h2, h3, h4)]
+    assert result.values == pytest.approx(expected, rel=1e-6)
+
+
+def test_in_place_activations_do_not_spoil_an_earlier_station():
+    model = cases.sequential().eval()
+    x, y = cases.vectors(), cases.labels()
+    with torch.no_grad():
+        before = model[1](model[0](x))
+    result = ls.separation(model, (x, y), stations=["input", "1", "2", "4"])
+    assert result.values[1] == pytest.approx(oracles.fuzziness(before, y), rel=1e-6)
+
+
+def test_masked_mean_first_and_last_pooling():
+    case = next(c for c in cases.CASES if c.name == "bert")
+    model = case.model().eval()
+    batch = cases.tokens()
+    with torch.no_grad():
+        hidden = model.bert(**batch, output_hidden_states=True).hidden_states[-1]
+    mask = batch["attention_mask"][..., None]
+    last = batch["attention_mask"].sum(1) - 1
+    by_hand = {
+        "mean": (hidden * mask).sum(1) / mask.sum(1),
+        "first": hidden[:, 0],
+        "last": hidden[torch.arange(len(hidden)), last],
+    }
+    by_hand["custom"] = hidden.amax(1)
+    for pooling, features in by_hand.items():
+        chosen = (lambda h: h.amax(1)) if pooling == "custom" else pooling
+        result = ls.separation(
+            model, [{**batch, "labels": cases.labels()}], stations="blocks", pooling=chosen
+        )
+        assert result.values[-1] == pytest.approx(
+            oracles.fuzziness(features, cases.labels()), rel=1e-5
+        )
+        assert result.settings["pooling"][-1] == ("<lambda>" if pooling == "custom" else pooling)
+
+
+def snapshot(model):
+    return (
+        [(n, m.training) for n, m in model.named_modules()],
+        [(n, len(m._forward_hooks), len(m._forward_pre_hooks)) for n, m in model.named_modules()],
+        [(n, p.requires_grad, p.grad, p._version) for n, p in model.named_parameters()],
+        [(n, b.clone()) for n, b in model.named_buffers()],
+        torch.get_rng_state(),
+        random.getstate(),
+        np.random.get_state()[1].tolist(),
+    )
+
+
+def assert_same(before, after):
+    for old, new in zip(before, after, strict=True):
+        if isinstance(old, torch.Tensor):
+            assert torch.equal(old, new)
+        elif isinstance(old, list) and old and isinstance(old[0][-1], torch.Tensor):
+            assert all(torch.equal(o[1], n[1]) for o, n in zip(old, new, strict=True))
+        else:
+            assert old == new
+
+
+class Counting(nn.Module):
+    """Writes to a buffer and draws random numbers even in eval mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return x + 1e-3 * torch.randn_like(x)
+
+
+def awkward_model():
+    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), Counting(), nn.Linear(5, 5), nn.ReLU())
+    model[0].weight.requires_grad_(False)
+    model[1].eval()  # a part in another mode than the rest
+    model[3].register_forward_hook(lambda module, args, output: None)
+    return model
+
+
+@pytest.mark.parametrize("failure", [None, RuntimeError, KeyboardInterrupt])
+def test_the_model_is_returned_exactly_as_found(failure):
+    model = awkward_model()
+    if failure is not None:
+
+        def fail(module, args):
+            if len(args[0]) < 17:  # the last batch, when hooks are long in place
+                raise failure("stop")
+
+        model[3].register_forward_pre_hook(fail)
+    before = snapshot(model)
+    batches = list(cases.CASES[0].batches())
+    if failure is None:
+        ls.separation(model, batches, strategy="two-pass")
+    else:
+        with pytest.raises(failure, match="stop"):
+            ls.separation(model, batches)
+    assert_same(before, snapshot(model))
+
+
+def test_a_shuffling_loader_is_read_twice_in_the_same_order():
+    dataset = TensorDataset(cases.vectors(), cases.labels())
+    model = cases.sequential()
+    for generator in (None, torch.Generator().manual_seed(5)):
+        loader = DataLoader(dataset, batch_size=13, shuffle=True, generator=generator)
+        two = ls.separation(model, loader, strategy="two-pass")
+        one = ls.separation(model, loader, strategy="held")
+        assert two.settings["passes"] == 2
+        assert two.values == pytest.approx(one.values, rel=1e-12)
+        assert two.interval == pytest.approx(one.interval, rel=1e-9)
+
+
+def test_other_data_in_the_second_pass_is_an_error():
+    class Restless:
+        def __init__(self):
+            self.random = random.Random(0)
+
+        def __iter__(self):
+            batches = list(cases.CASES[0].batches())
+            self.random.shuffle(batches)
+            return iter(batches)
+
+    with pytest.raises(LawscopeError, match="second pass"):
+        ls.separation(cases.sequential(), Restless(), strategy="two-pass")
+
+
+def test_a_generator_is_enough_for_one_pass_and_an_error_for_two():
+    case = cases.CASES[0]
+    once = ls.separation(case.model(), case.batches())
+    assert once.settings["passes"] == 1
+    assert once.values == pytest.approx(ls.separation(case.model(), list(case.batches())).values)
+    with pytest.raises(LawscopeError, match="generator that has been used up"):
+        ls.separation(case.model(), case.batches(), strategy="two-pass")
+    with pytest.raises(LawscopeError, match="read only once"):
+        ls.separation(case.model(), case.batches(), memory="30KB", uncertainty=None)
+
+
+def test_compiled_and_parallel_wrappers_are_looked_through():
+    case = cases.CASES[0]
+    plain = ls.separation(case.model(), list(case.batches()))
+    for wrap in (nn.DataParallel, torch.compile):
+        wrapped = wrap(case.model())
+        result = ls.separation(wrapped, list(case.batches()))
+        assert result.stations == plain.stations
+        assert result.values == pytest.approx(plain.values, rel=1e-9)
+    in_place = case.model()
+    in_place.compile()
+    kept = in_place._compiled_call_impl
+    assert ls.separation(in_place, list(case.batches())).values == pytest.approx(plain.values)
+    assert in_place._compiled_call_impl is kept
+
+
+def test_a_scripted_module_gets_a_sentence():
+    with pytest.warns(DeprecationWarning):
+        scripted = torch.jit.script(cases.sequential())
+    with pytest.raises(LawscopeError, match="TorchScript"):
+        ls.separation(scripted, list(cases.CASES[0].batches()))
+
+
+def test_a_station_that_runs_only_sometimes_is_named():
+    class Sometimes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(6, 5), nn.Linear(5, 5), nn.Linear(5, 4)
+            self.extra = nn.Tanh()
+
+        def forward(self, x):
+            x = torch.relu(self.a(x))
+            return self.c(self.extra(self.b(x)) if len(x) in (2, 17) else x)
+
+    with pytest.raises(LawscopeError, match="'extra' was asked for and never ran in a batch of 9"):
+        ls.separation(Sometimes(), list(cases.CASES[0].batches()))
+
+
+def test_selecting_what_never_runs_or_does_not_exist():
+    class Unused(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used = cases.sequential()
+            self.idle = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.used(x)
+
+    batches = list(cases.CASES[0].batches())
+    with pytest.raises(LawscopeError, match="'idle' was asked for and never ran"):
+        ls.separation(Unused(), batches, stations=["used.2", "idle"])
+    with pytest.raises(LawscopeError, match=r"No station matches 'usd\.2'. Near it: used\.2"):
+        ls.separation(Unused(), batches, stations="usd.2")
+    globbed = ls.separation(Unused(), batches, stations="used.[24]")
+    assert globbed.stations == ("used.2", "used.4")
+    assert globbed.granularity == "chosen"
+
+
+def test_half_precision_networks_are_measured_in_float64():
+    case = cases.CASES[0]
+    model = case.model().to(torch.bfloat16).eval()
+    x, y = cases.vectors().to(torch.bfloat16), cases.labels()
+    result = ls.separation(model, (x, y), stations=["input", "0", "2"])
+    with torch.no_grad():
+        hidden = model[0](x)
+    expected = [oracles.fuzziness(x, y), oracles.fuzziness(hidden, y)]
+    assert result.values[:2] == pytest.approx(expected, rel=1e-9)
+
+
+def test_repeated_calls_leave_nothing_behind():
+    import gc
+
+    case = cases.CASES[4]
+    model, batches = case.model(), list(case.batches())
+
+    def tensors():
+        ls.separation(model, batches)
+        gc.collect()
+        return sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
+
+    first = tensors()
+    assert {tensors() for _ in range(3)} == {first}
+
+
+def test_tokens_first_layout_is_turned():
+    class TokensFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layers = [nn.TransformerEncoderLayer(8, 2, 16) for _ in range(3)]
+            self.layers, self.head = nn.ModuleList(layers), nn.Linear(8, cases.CLASSES)
+
+        def forward(self, x):
+            x = x.transpose(0, 1)
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x.mean(0))
+
+    torch.manual_seed(0)
+    model = TokensFirst().eval()
+    x, y = cases.sequences(), cases.labels()
+    result = ls.separation(model, (x, y), stations="layers.*")
+    with torch.no_grad():
+        h = copy.deepcopy(model.layers[0])(x.transpose(0, 1)).mean(0)
+    index = result.stations.index("layers.0")
+    assert result.values[index] == pytest.approx(oracles.fuzziness(h, y), rel=1e-5)
