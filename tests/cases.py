@@ -108,7 +108,7 @@ class Wrapping(nn.Module):
 
     def __init__(self, width, wrap):
         super().__init__()
-        self.linear, self.wrap = nn.Linear(width, 5), wrap
+        self.linear, self.wrap = nn.Linear(width, 16), wrap
 
     def forward(self, x):
         return self.wrap(torch.relu(self.linear(x)))
@@ -118,10 +118,10 @@ class WrappedOutputs(nn.Module):
     def __init__(self):
         super().__init__()
         self.tuple = Wrapping(6, lambda h: (h, None))
-        self.list = Wrapping(5, lambda h: [h])
-        self.dict = Wrapping(5, lambda h: {"last_hidden_state": h})
-        self.dataclass = Wrapping(5, Features)
-        self.head = nn.Linear(5, CLASSES)
+        self.list = Wrapping(16, lambda h: [h])
+        self.dict = Wrapping(16, lambda h: {"last_hidden_state": h})
+        self.dataclass = Wrapping(16, Features)
+        self.head = nn.Linear(16, CLASSES)
 
     def forward(self, x):
         x = self.tuple(x)[0]
@@ -238,12 +238,7 @@ CASES = [
         (
             "input",
             "stem.2",
-            *(
-                f"stage{s}.{b}.relu{c}"
-                for s in (1, 2)
-                for b in (0, 1)
-                for c in ("", "#2")
-            ),
+            *(f"stage{s}.{b}.relu{c}" for s in (1, 2) for b in (0, 1) for c in ("", "#2")),
         ),
         ("stage1.0:in", "stage1.0", "stage1.1", "stage2.0", "stage2.1"),
     ),

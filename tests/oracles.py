@@ -37,7 +37,5 @@ def deleted_fuzziness(features, labels, folds):
     """Fuzziness with each fold left out, measured from scratch."""
     fold = folds_of(labels, folds)
     return [
-        fuzziness(features[fold != j], labels[fold != j])
-        for j in range(folds)
-        if (fold == j).any()
+        fuzziness(features[fold != j], labels[fold != j]) for j in range(folds) if (fold == j).any()
     ]

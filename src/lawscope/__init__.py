@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lawscope.capture.discover import stations as stations
-    from lawscope.citation import citation as citation
+    from lawscope.papers import citation as citation
     from lawscope.errors import LawscopeError as LawscopeError
     from lawscope.errors import LawscopeWarning as LawscopeWarning
     from lawscope.laws.line import LineFit as LineFit
@@ -36,7 +36,7 @@ _HOMES = {
     "LineFit": "lawscope.laws.line",
     "Report": "lawscope.laws.report",
     "Separation": "lawscope.laws.separation_result",
-    "citation": "lawscope.citation",
+    "citation": "lawscope.papers",
     "fuzziness": "lawscope.statistics.fuzziness",
     "scan": "lawscope.laws.scan",
     "separation": "lawscope.laws.separation",

@@ -6,12 +6,12 @@ import random
 import numpy as np
 import pytest
 import torch
+from tests import cases, oracles
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import lawscope as ls
 from lawscope.errors import LawscopeError
-from tests import cases, oracles
 
 
 def activations(case, model, names, pooling="mean"):
@@ -50,7 +50,8 @@ def test_separation_equals_the_definition_on_every_case(case, selector):
     names = case.layers if selector == "layers" else case.blocks
     result = ls.separation(model, list(case.batches()), stations=selector)
     assert result.stations == names
-    features = activations(case, model, names)
+    # The same stations are hooked: torch's fused attention gives way to hooks and rounds otherwise
+    features = activations(case, model, {*case.layers, *case.blocks})
     for name, value in zip(names, result.values, strict=True):
         assert value == pytest.approx(oracles.fuzziness(features[name], cases.labels()), rel=1e-8)
 
@@ -96,7 +97,10 @@ def test_masked_mean_first_and_last_pooling():
     for pooling, features in by_hand.items():
         chosen = (lambda h: h.amax(1)) if pooling == "custom" else pooling
         result = ls.separation(
-            model, [{**batch, "labels": cases.labels()}], stations="blocks", pooling=chosen
+            model,
+            [{**batch, "labels": cases.labels()}],
+            stations="bert.encoder.layer.?",
+            pooling=chosen,
         )
         assert result.values[-1] == pytest.approx(
             oracles.fuzziness(features, cases.labels()), rel=1e-5
@@ -109,7 +113,7 @@ def snapshot(model):
         [(n, m.training) for n, m in model.named_modules()],
         [(n, len(m._forward_hooks), len(m._forward_pre_hooks)) for n, m in model.named_modules()],
         [(n, p.requires_grad, p.grad, p._version) for n, p in model.named_parameters()],
-        [(n, b.clone()) for n, b in model.named_buffers()],
+        {n: b.clone() for n, b in model.named_buffers()},
         torch.get_rng_state(),
         random.getstate(),
         np.random.get_state()[1].tolist(),
@@ -120,8 +124,9 @@ def assert_same(before, after):
     for old, new in zip(before, after, strict=True):
         if isinstance(old, torch.Tensor):
             assert torch.equal(old, new)
-        elif isinstance(old, list) and old and isinstance(old[0][-1], torch.Tensor):
-            assert all(torch.equal(o[1], n[1]) for o, n in zip(old, new, strict=True))
+        elif isinstance(old, dict):
+            assert old.keys() == new.keys()
+            assert all(torch.equal(old[name], new[name]) for name in old)
         else:
             assert old == new
 
@@ -200,7 +205,7 @@ def test_a_generator_is_enough_for_one_pass_and_an_error_for_two():
     with pytest.raises(LawscopeError, match="generator that has been used up"):
         ls.separation(case.model(), case.batches(), strategy="two-pass")
     with pytest.raises(LawscopeError, match="read only once"):
-        ls.separation(case.model(), case.batches(), memory="30KB", uncertainty=None)
+        ls.separation(case.model(), case.batches(), memory="2KB", uncertainty=None)
 
 
 def test_compiled_and_parallel_wrappers_are_looked_through():
@@ -219,7 +224,7 @@ def test_compiled_and_parallel_wrappers_are_looked_through():
 
 
 def test_a_scripted_module_gets_a_sentence():
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="script"):
         scripted = torch.jit.script(cases.sequential())
     with pytest.raises(LawscopeError, match="TorchScript"):
         ls.separation(scripted, list(cases.CASES[0].batches()))
@@ -280,7 +285,7 @@ def test_repeated_calls_leave_nothing_behind():
     def tensors():
         ls.separation(model, batches)
         gc.collect()
-        return sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
+        return sum(issubclass(type(o), torch.Tensor) for o in gc.get_objects())
 
     first = tensors()
     assert {tensors() for _ in range(3)} == {first}

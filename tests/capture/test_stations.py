@@ -1,9 +1,9 @@
 import pytest
 import torch
+from tests import cases
 from torch import nn
 
 import lawscope as ls
-from tests import cases
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=str)
@@ -25,8 +25,8 @@ def test_vision_transformer_blocks_start_at_the_embedding():
 def test_the_station_table_lists_shapes_and_selectors():
     table = ls.stations(cases.sequential(), torch.zeros(3, 6)).table()
     assert list(table["station"]) == ["input", "0", "1", "2", "3", "4", "5"]
-    assert table.loc[2, "completes"] == "0"
-    assert table.loc[2, "selected by"] == "layers"
+    assert table.loc[3, "completes"] == "0"
+    assert table.loc[3, "selected by"] == "layers"
     assert "8" in repr(ls.stations(cases.sequential(), torch.zeros(3, 6)))
 
 
@@ -87,7 +87,6 @@ def test_query_key_value_are_not_layers_and_the_query_output_can_be_chosen():
     query = "bert.encoder.layer.0.attention.self.query"
     assert query in found.names
     assert all("query" not in s.name for s in found.granularity("layers"))
-
 
 
 def test_conv1d_features_are_flattened_and_linear_sequences_pooled():

@@ -217,7 +217,7 @@ def _layers(found: Trace) -> dict[Seen, str]:
 def _is_logits(end: Operation) -> bool:
     """Whether the last layer ends in scores, or in probabilities made of them."""
     if end.kind == "activation":
-        return end.function in OUTPUT_ACTIVATIONS
+        return end.activation in OUTPUT_ACTIVATIONS
     return end.kind != "norm"
 
 

@@ -33,6 +33,7 @@ class Operation:
         path: module it ran in, or that it is.
         call: of the module, or of the function within the module, counted from 1.
         function: bare name when it is a function rather than a module.
+        activation: bare name of the activation that it is or that ran in it, else empty.
         inputs: positions of the operations it read from.
         channels_first: the latest weight upstream was a convolution and no axes were turned.
     """
@@ -42,6 +43,7 @@ class Operation:
     call: int
     function: str | None
     inputs: tuple[int, ...]
+    activation: str = ""
     channels_first: bool = False
     consumers: list[int] = field(default_factory=list)
 
@@ -102,7 +104,7 @@ class _Watcher(TorchFunctionMode):
         self.stack: list[nn.Module] = []
         self.entries: list[tuple[int | None, tuple[int, ...] | None]] = []  # main inputs
         self.inside: nn.Module | None = None  # the atomic module being run
-        self.activated = False
+        self.activated = ""  # the latest activation in there
         self.calls: dict[tuple[str, str | None], int] = {}
 
     def count(self, path: str, function: str | None) -> int:
@@ -140,7 +142,8 @@ class _Watcher(TorchFunctionMode):
         sources = self.sources((args, kwargs)) if self.inside is None else ()
         output = func(*args, **kwargs)
         if self.inside is not None:
-            self.activated |= function_kind(name, ()) == "activation"
+            if function_kind(name, ()) == "activation":
+                self.activated = name
             return output
         outputs = list(tensors_in(output))
         if not outputs:
@@ -154,7 +157,16 @@ class _Watcher(TorchFunctionMode):
             channels = False
         call = self.count(path, name)
         position = self.add(
-            Operation(kind, path, call, name, sources, channels_first=channels), outputs
+            Operation(
+                kind,
+                path,
+                call,
+                name,
+                sources,
+                activation=name if kind == "activation" else "",
+                channels_first=channels,
+            ),
+            outputs,
         )
         if kind == "activation":
             self.see(path, call, name, position, outputs[0])
@@ -169,7 +181,7 @@ class _Watcher(TorchFunctionMode):
             (None, None) if given is None else (self.made_by.get(id(given)), tuple(given.shape))
         )
         if self.inside is None and len(self.stack) > 1 and is_atomic(module):
-            self.inside, self.activated = module, False
+            self.inside, self.activated = module, ""
 
     def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """A module has returned."""
@@ -182,12 +194,15 @@ class _Watcher(TorchFunctionMode):
         sources = self.sources((args, kwargs))
         if atomic:
             self.inside = None
-            kind = module_kind(module, self.activated)
+            kind = module_kind(module, bool(self.activated))
             channels = self.upstream_channels(sources)
             if kind in ("weight", "embedding"):
                 channels = isinstance(module, nn.modules.conv._ConvNd)
             outputs = list(tensors_in(output if not hasattr(output, "items") else dict(output)))
-            self.add(Operation(kind, path, call, None, sources, channels), outputs)
+            operation = Operation(
+                kind, path, call, None, sources, activation=self.activated, channels_first=channels
+            )
+            self.add(operation, outputs)
         tensor = main_tensor(output)
         if tensor is not None and id(tensor) in self.made_by and self.stack:
             self.see(

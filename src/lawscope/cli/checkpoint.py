@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -64,15 +63,11 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             loaded: Any = load_file(path)
         else:
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
+    except Exception as error:  # whatever a damaged file makes a reader say
         raise LawscopeError(
-            f"{path} holds more than weights (or is no checkpoint), and lawscope does not execute "
-            "what is inside; save model.state_dict() with torch.save or safetensors."
-        ) from error
-    except Exception as error:
-        raise LawscopeError(
-            f"{path} cannot be read as a checkpoint (truncated, or another kind of file?): "
-            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            f"{path} cannot be read as weights: it is truncated, another kind of file, or holds "
+            "objects beside tensors, which lawscope does not execute; save model.state_dict() with "
+            "torch.save or safetensors."
         ) from error
     while isinstance(loaded, Mapping) and not _all_tensors(loaded):
         inner = next((loaded[k] for k in NESTED if isinstance(loaded.get(k), Mapping)), None)

@@ -31,7 +31,7 @@ from lawscope.statistics.group_index import GroupIndex
 from lawscope.statistics.memory import DEFAULT_MEMORY, Load, Plan, Strategy, parse_memory, plan
 
 FloatArray = NDArray[np.float64]
-FOLDS = 10
+FOLDS = 8
 
 
 def separation(
@@ -133,9 +133,11 @@ class SeparationObserver:
         for chosen in self.candidates.values():
             for station in chosen:
                 self.measured.setdefault(station.operation, station)
-        self.index = GroupIndex(folds if uncertainty == "jackknife" else 1)
+        classes = self._expected_classes()
+        folds = folds if uncertainty == "jackknife" else 1
+        self.index = GroupIndex(folds, _run(session.source.samples, classes * folds))
         self.memory = parse_memory(memory)
-        self.plan = self._plan(strategy)
+        self.plan = self._plan(strategy, classes * folds)
         self.parts: dict[int, ClassFuzziness] = {}
         self.resamples: dict[int, FloatArray] = {}
         self.rows: Tensor | None = None
@@ -228,12 +230,13 @@ class SeparationObserver:
             warnings=_warnings(names, parts),
         )
 
-    def _plan(self, strategy: Strategy | None) -> Plan:
-        first = self.session.example.labels
-        classes = 0 if first is None else len(first.unique())
-        logits = self.session.output_shape
-        if len(logits) == 2:
-            classes = max(classes, logits[1])
+    def _expected_classes(self) -> int:
+        """A guess before the data is seen: labels of the first batch, width of the output."""
+        first, logits = self.session.example.labels, self.session.output_shape
+        seen = 0 if first is None else len(first.unique())
+        return max(2, seen, logits[1] if len(logits) == 2 else 0)
+
+    def _plan(self, strategy: Strategy | None, groups: int) -> Plan:
         if self.uncertainty == "bootstrap":
             if strategy not in (None, "held"):
                 raise LawscopeError(
@@ -246,7 +249,7 @@ class SeparationObserver:
                 Load(s.name, _dim(s, self.session.pooling), s.dtype.itemsize)
                 for s in self.measured.values()
             ],
-            groups=max(2, classes) * self.index.folds,
+            groups=groups,
             samples=self.session.source.samples,
             memory=self.memory,
             forced=strategy,
@@ -361,6 +364,11 @@ def _candidates(session: Session, selector: str | Sequence[str]) -> dict[str, tu
     if not chosen:
         chosen["layers"] = select(session.stations, "layers", session.module_names)
     return chosen
+
+
+def _run(samples: int | None, groups: int) -> int:
+    """Samples of a class that go to the same fold in a row: a quarter of a fold, 16 at most."""
+    return 1 if samples is None else max(1, min(16, samples // (4 * groups)))
 
 
 def _dim(station: Station, pooling: Pooling) -> int:

@@ -66,12 +66,14 @@ class Separation:
     @property
     def ratios(self) -> FloatArray:
         """D_{l+1}/D_l, what each module keeps of the fuzziness it is given, shape (L−1,)."""
-        return self.values[1:] / self.values[:-1]
+        with np.errstate(divide="ignore", invalid="ignore"):  # D may be 0 or undefined
+            return np.asarray(self.values[1:] / self.values[:-1])
 
     @property
     def reduction(self) -> float:
         """R = Π D_{l+1}/D_l = D_last/D_first, what the whole network keeps."""
-        return float(self.values[-1] / self.values[0])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(self.values[-1] / self.values[0])
 
     @property
     def sensitivity(self) -> float:
@@ -80,7 +82,8 @@ class Separation:
         A change ε of every module's ratio moves the reduction by that much; for a given R the
         sum is least when all ratios are equal, which is when the law holds.
         """
-        return float(np.sum(1 / self.ratios))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.sum(1 / self.ratios))
 
     @property
     def least_sensitivity(self) -> float:

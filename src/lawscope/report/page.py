@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from lawscope.citation import citation
+from lawscope.papers import citation
 from lawscope.laws.report import Report
 from lawscope.laws.verdict import RULE
 from lawscope.report import class_chart, law_chart, view

@@ -19,6 +19,9 @@ from lawscope.statistics.group_means import GroupMeans
 from lawscope.statistics.memory import STRATEGIES, Strategy
 from lawscope.statistics.span_scatter import Span, SpanScatter
 
+# Below this D is the rounding of float64 sums: every sample sits on its class mean.
+ROUNDING = 1e-26
+
 
 @dataclass(frozen=True, eq=False)
 class ClassFuzziness:
@@ -131,6 +134,7 @@ class ClassScatter:
         """Fix the class means of the first pass; the same batches are to come again."""
         if self.strategy == "two-pass" and self._second is None:
             self._second = SpanScatter(self._span())
+            self._means = GroupMeans()  # the span has taken over what it needs
 
     def compute(self) -> ClassFuzziness:
         """The fuzziness of everything seen.
@@ -141,13 +145,14 @@ class ClassScatter:
         """
         span = self._second.span if self._second is not None else self._span()
         squares = self._squares(span)
-        counts = span.counts.to(squares)
+        counts = span.all_counts().to(squares)
         kept = torch.where(span.kept(), squares, 0.0)
         within = kept.view(len(self.classes), -1, len(counts)).sum(dim=1).T
         classwise = within / counts.clamp(min=1)
-        values = (span.frames.weights.cpu() * classwise).sum(dim=1)
-        ranks = span.frames.rank.cpu()
-        values[(ranks == 0) | ~self._means_differ(span)] = torch.nan
+        values = (span.all_weights().cpu() * classwise).sum(dim=1)
+        values[values < ROUNDING] = 0
+        if not self._means_differ(span):
+            values[:] = torch.nan
         order = np.argsort(np.array(self.classes))
         return ClassFuzziness(
             value=float(values[0]),
@@ -155,7 +160,7 @@ class ClassScatter:
             classes=np.array(self.classes, dtype=np.int64)[order],
             counts=span.counts[0].numpy()[order],
             dim=len(span.shift),
-            rank=int(ranks[0]),
+            rank=int(span.frame.rank),
             deleted=values[1:].numpy(),
         )
 
@@ -275,11 +280,11 @@ class ClassScatter:
         return self._second.squares.cpu()
 
     @staticmethod
-    def _means_differ(span: Span) -> Tensor:
-        """Per replicate: do class means differ by more than the rounding of their size?"""
-        spread = (span.class_means - span.class_means.mean(dim=1, keepdim=True)).norm(dim=(1, 2))
-        size = span.shift.norm() + span.class_means.norm(dim=(1, 2))
-        return torch.gt(spread, 1e-13 * size).cpu()
+    def _means_differ(span: Span) -> bool:
+        """Do the class means differ by more than the rounding of their size?"""
+        means = span.class_means
+        spread = (means - means.mean(dim=0)).norm()
+        return bool(spread > 1e-13 * (span.shift.norm() + means.norm()))
 
 
 _OTHER_DATA = (

@@ -70,15 +70,13 @@ class FullScatter:
         Σ ‖A(x − x̄_k)‖² over a group = Tr(A S_g Aᵀ) + n_g ‖A(x̄_g − x̄_k)‖².
         """
         self.flush()
-        matrix, class_means = span.frames.matrix, span.class_means
-        if span.basis is not None:
-            matrix, class_means = matrix @ span.basis.T, class_means @ span.basis.T
+        matrix, centres = span.all_frames()
         device = self.means.device
         result = torch.zeros(len(span.group_counts), len(matrix), dtype=torch.float64)
         for g in range(len(self.counts)):
             inside = ((matrix @ self.scatter[g]) * matrix).sum(dim=(1, 2))
-            offset = self.means[g] - span.shift - class_means[:, g // span.folds]
-            shifted = (matrix @ offset[:, :, None]).square().sum(dim=(1, 2))
+            offset = matrix @ (self.means[g] - span.shift) - centres[:, :, g // span.folds]
+            shifted = offset.square().sum(dim=1)
             result[g] = (inside + self.counts[g].to(device) * shifted).cpu()
         return result
 

@@ -32,7 +32,7 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         LawscopeError: one class, no class with two samples, NaN, labels out of step.
 
     Example:
-        >>> fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1])
+        >>> round(fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1]), 12)
         0.04
     """
     x = as_features(features)

@@ -1,4 +1,4 @@
-"""Within-class scatter seen only inside the span of the group means: the second pass."""
+"""Within-class scatter seen only inside the span of the class means: the second pass."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import torch
 from torch import Tensor
 
 from lawscope.statistics.between import Frames, Weighting, between_frames
+from lawscope.statistics.widen import Widener
+
+FAR = 300.0
 
 
 class Span:
-    """Coordinates in which the fuzziness, and the fuzziness without each fold, are computed.
+    """The directions in which the fuzziness is computed, fixed by the class means.
 
-    All class means with any fold left out lie in the span of the K·F group means. An orthonormal
-    basis Q of that span (d × m, m ≤ min(K·F, d)) is found once; everything after it happens in m
-    dimensions. Replicate 0 uses all data, replicate 1 + j leaves out the j-th non-empty fold.
+    Column 0 is D itself: samples are projected on A = S⁻¹Vᵀ of the class means, in float64.
+    Column 1 + j is D without the j-th non-empty fold, projected on its own A, in the precision of
+    the features (float32 for half precision): these replicates only make the interval. Their A
+    are found in coordinates of the span of the K·F group means, where all class means with any
+    fold left out lie.
 
     Args:
         means: group means minus ``shift``, shape (G, d), float64.
@@ -27,51 +32,65 @@ class Span:
         self, means: Tensor, counts: Tensor, shift: Tensor, folds: int, weighting: Weighting
     ) -> None:
         self.folds, self.group_counts, self.shift = folds, counts, shift
-        # A basis is worth its flops only when it is smaller than the features themselves.
-        self.basis: Tensor | None = None
-        self.coordinates = means
-        if len(means) < means.shape[1]:
-            self.basis, upper = torch.linalg.qr(means.T)
-            self.coordinates = upper.T
-        self.class_means, self.counts, self.left_out = self._class_means()
-        self.frames: Frames = between_frames(self.class_means, self.counts, weighting)
-        # A x̄_k for each replicate and class: what a projected sample is centred on.
-        self._centres = self.frames.matrix @ self.class_means.mT
+        table = counts.view(-1, folds)
+        self.left_out = [j for j in range(folds) if folds > 1 and int(table[:, j].sum())]
+        class_means, self.counts = _class_means(means, table, [None])
+        self.class_means = class_means[0]
+        self.frame: Frames = between_frames(self.class_means, self.counts[0], weighting)
+        self.centres = self.frame.matrix @ self.class_means.T
+        # A (shift + x̄_k), one row per class: what projected samples are centred on.
+        self._offsets = ((self.frame.matrix @ shift)[:, None] + self.centres).T.contiguous()
+        self._widener = Widener()
+        self._folds: _FoldSpan | None = None
+        if self.left_out:
+            coordinates, back = _coordinates(means)
+            fold_means, self.fold_counts = _class_means(coordinates, table, self.left_out)
+            frames = between_frames(fold_means, self.fold_counts, weighting)
+            self.fold_weights = frames.weights
+            # Rows beyond the largest rank are zero everywhere.
+            matrix = frames.matrix[:, : max(1, int(frames.rank.max()))]
+            self.fold_centres = matrix @ fold_means.mT
+            if back is not None:
+                matrix = (matrix @ back) @ means
+            self.fold_matrix = matrix
 
-    def project(self, features: Tensor) -> Tensor:
-        """Features minus the shift, in span coordinates, shape (B, m), float64."""
-        centred = features - self.shift
-        return centred if self.basis is None else centred @ self.basis
+    def squares(self, features: Tensor, classes: Tensor) -> Tensor:
+        """‖A(x − x̄_k)‖² of each sample: with all data, then without each fold; (B, 1 + R)."""
+        matrix = self.frame.matrix
+        whitened = matrix.new_zeros(len(matrix), len(features))
+        for columns, block in self._widener.blocks(features):
+            # This side of the product is the thin one; the other way round is twice as slow.
+            whitened.addmm_(matrix[:, columns], block.T)
+        column = (whitened.T - self._offsets[classes]).square_().sum(dim=1, keepdim=True)
+        if not self.left_out:
+            return column
+        if self._folds is None:
+            dtype = torch.promote_types(features.dtype, torch.float32)
+            self._folds = _FoldSpan(self.fold_matrix, self.fold_centres, self.shift, dtype)
+        return torch.cat([column, self._folds.squares(features, classes)], dim=1)
 
-    def squares(self, projected: Tensor, classes: Tensor) -> Tensor:
-        """‖A_r(x − x̄_k)‖² of each sample in each replicate, shape (B, R)."""
-        replicates, rows, m = self.frames.matrix.shape
-        scaled = projected @ self.frames.matrix.reshape(replicates * rows, m).T
-        scaled = scaled.view(-1, replicates, rows) - self._centres.permute(2, 0, 1)[classes]
-        return scaled.square_().sum(dim=2)
+    def all_frames(self) -> tuple[Tensor, Tensor]:
+        """A of every column in feature space, (1 + R, K, d), and A x̄_k, (1 + R, K, classes)."""
+        matrix, centres = self.frame.matrix[None], self.centres[None]
+        if not self.left_out:
+            return matrix, centres
+        pad = (0, 0, 0, matrix.shape[1] - self.fold_matrix.shape[1])
+        return (
+            torch.cat([matrix, torch.nn.functional.pad(self.fold_matrix, pad)]),
+            torch.cat([centres, torch.nn.functional.pad(self.fold_centres, pad)]),
+        )
 
-    def _class_means(self) -> tuple[Tensor, Tensor, list[int]]:
-        """Class means and counts with nothing, then with each non-empty fold left out.
+    def all_counts(self) -> Tensor:
+        """Samples per class in every column, shape (1 + R, K)."""
+        return torch.cat([self.counts, self.fold_counts]) if self.left_out else self.counts
 
-        A class whose samples all lie in one fold cannot be left out; it stays whole there.
-        """
-        counts = self.group_counts.view(-1, self.folds)
-        sums = self.coordinates.view(len(counts), self.folds, -1)
-        sums = sums * counts.to(sums)[..., None]
-        left_out = [j for j in range(self.folds) if self.folds > 1 and int(counts[:, j].sum())]
-        all_counts, all_sums = [counts.sum(dim=1)], [sums.sum(dim=1)]
-        for j in left_out:
-            rest = all_counts[0] - counts[:, j]
-            stays = rest == 0
-            all_counts.append(torch.where(stays, all_counts[0], rest))
-            rest_sums = all_sums[0] - sums[:, j]
-            all_sums.append(torch.where(stays.to(sums.device)[:, None], all_sums[0], rest_sums))
-        stacked = torch.stack(all_counts)
-        divisor = stacked.clamp(min=1).to(sums)[..., None]
-        return torch.stack(all_sums) / divisor, stacked, left_out
+    def all_weights(self) -> Tensor:
+        """π_k in every column, shape (1 + R, K)."""
+        weights = self.frame.weights[None]
+        return torch.cat([weights, self.fold_weights]) if self.left_out else weights
 
     def kept(self) -> Tensor:
-        """Whether group g counts in replicate r, shape (G, R), bool."""
+        """Whether group g counts in a column, shape (G, 1 + R), bool."""
         counts = self.group_counts.view(-1, self.folds)
         table = torch.ones(*counts.shape, 1 + len(self.left_out), dtype=torch.bool)
         for r, j in enumerate(self.left_out, start=1):
@@ -79,24 +98,98 @@ class Span:
         return table.view(len(self.group_counts), -1)
 
 
-class SpanScatter:
-    """Sums of ‖A_r(x − x̄_k)‖² per group and replicate, fed batch by batch.
+class _FoldSpan:
+    """The projections without each fold, as two matrix products in one working precision.
 
     Args:
-        span: the coordinates fixed by the first pass.
+        matrix: A of each replicate, shape (R, r, d).
+        centres: A x̄_k of each replicate, shape (R, r, K), relative to ``shift``.
+        shift: a point near all features.
+        dtype: to work in.
+    """
+
+    def __init__(self, matrix: Tensor, centres: Tensor, shift: Tensor, dtype: torch.dtype) -> None:
+        replicates, rank, dim = matrix.shape
+        rows = matrix.reshape(-1, dim)
+        offset = rows @ shift
+        # Class means lie about one unit apart here. Only where the features sit hundreds of units
+        # away from the origin are they worth centring before the product rather than after it.
+        self.shift = shift.to(dtype) if float(offset.abs().max()) > FAR else None
+        if self.shift is not None:
+            offset = torch.zeros_like(offset)
+        self.matrix = rows.T.to(dtype).contiguous()
+        centres = centres.reshape(replicates * rank, -1) + offset[:, None]
+        self.centres = centres.T.to(dtype).contiguous()
+        # Sums the r squares of each replicate by a product, which beats a sum over a short axis.
+        same = torch.eye(replicates, dtype=dtype, device=matrix.device)
+        self.summing = same.repeat_interleave(rank, dim=0)
+        self.widener = Widener(dtype)
+
+    def squares(self, features: Tensor, classes: Tensor) -> Tensor:
+        """Shape (B, R)."""
+        if self.shift is None and features.dtype == self.matrix.dtype:
+            projected = features @ self.matrix
+        else:
+            projected = self.matrix.new_zeros(len(features), self.matrix.shape[1])
+            for columns, block in self.widener.blocks(features, self.shift):
+                projected.addmm_(block, self.matrix[columns])
+        projected -= self.centres[classes]
+        return projected.square_() @ self.summing
+
+
+class SpanScatter:
+    """Sums of ‖A(x − x̄_k)‖² per group and column, fed batch by batch.
+
+    Args:
+        span: the directions fixed by the first pass.
     """
 
     def __init__(self, span: Span) -> None:
         self.span = span
-        groups, replicates = len(span.group_counts), len(span.counts)
-        device = span.coordinates.device
-        self.squares = torch.zeros(groups, replicates, dtype=torch.float64, device=device)
+        groups, columns = len(span.group_counts), 1 + len(span.left_out)
+        device = span.shift.device
+        self.squares = torch.zeros(groups, columns, dtype=torch.float64, device=device)
         self.counts = torch.zeros(groups, dtype=torch.int64)
 
     def update(self, features: Tensor, rows: Tensor) -> None:
         """Add a batch; ``features`` (B, d), ``rows`` (B,) as in the first pass."""
         rows_here = rows.to(self.squares.device)
-        projected = self.span.project(features)
-        squares = self.span.squares(projected, rows_here // self.span.folds)
+        squares = self.span.squares(features, rows_here // self.span.folds)
         self.squares.index_add_(0, rows_here, squares)
         self.counts += torch.bincount(rows, minlength=len(self.counts))
+
+
+def _class_means(
+    means: Tensor, counts: Tensor, left_out: list[int] | list[None]
+) -> tuple[Tensor, Tensor]:
+    """Class means (R, K, ·) and counts (R, K), with each fold of ``left_out`` (or none) left out.
+
+    A class whose samples all lie in one fold cannot be left out; it stays whole there.
+    """
+    sums = means.view(*counts.shape, -1) * counts.to(means)[..., None]
+    total_counts, total_sums = counts.sum(dim=1), sums.sum(dim=1)
+    all_counts, all_sums = [], []
+    for j in left_out:
+        rest = total_counts - (0 if j is None else counts[:, j])
+        stays = rest == 0
+        all_counts.append(torch.where(stays, total_counts, rest))
+        rest_sums = total_sums if j is None else total_sums - sums[:, j]
+        all_sums.append(torch.where(stays.to(sums.device)[:, None], total_sums, rest_sums))
+    stacked = torch.stack(all_counts)
+    return torch.stack(all_sums) / stacked.clamp(min=1).to(sums)[..., None], stacked
+
+
+def _coordinates(means: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Group means in an orthonormal basis Q of their span, and ``back`` with Qᵀ = back @ means.
+
+    The basis comes from the G×G Gram matrix M Mᵀ = U Λ Uᵀ: coordinates M Q = U Λ^½, and
+    Qᵀ = Λ^−½ Uᵀ M. That takes one product of the d×G table where a QR takes many; it squares the
+    condition number, which is why D itself does not depend on it, only its replicates. With fewer
+    features than groups the features are the coordinates, and ``back`` is None.
+    """
+    if len(means) >= means.shape[1]:
+        return means, None
+    eigenvalues, vectors = torch.linalg.eigh(means @ means.T)
+    kept = eigenvalues > eigenvalues[-1] * 1e-13
+    roots, vectors = eigenvalues[kept].sqrt(), vectors[:, kept]
+    return vectors * roots, vectors.T / roots[:, None]

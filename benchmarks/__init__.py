@@ -1,0 +1,1 @@
+"""Speed and memory as ratios to named peers, measured in one run: ``make bench``."""

@@ -1,0 +1,297 @@
+"""The law on the table of networks: fit, verdict, advice, settings, bad input."""
+
+import json
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+from tests import cases, oracles
+from torch import nn
+
+import lawscope as ls
+from lawscope.errors import LawscopeError, LawscopeWarning
+
+mpl.use("Agg")
+CASE = cases.CASES[0]
+
+
+class Halving(nn.Module):
+    """Ten layers whose within-class spread halves each time: D_l = D_0 / 4^l exactly."""
+
+    def __init__(self, factor=0.5, depth=9):
+        super().__init__()
+        self.factor = factor
+        self.steps = nn.ModuleList(nn.Identity() for _ in range(depth))
+
+    def forward(self, x):
+        x, means = x[:, :6], x[:, 6:]
+        for step in self.steps:
+            x = step(means + (x - means) * self.factor)
+        return x
+
+
+def halving_data(samples=400):
+    x, y = cases.vectors(samples), cases.labels(samples)
+    means = torch.stack([x[y == k].mean(0) for k in range(cases.CLASSES)])[y]
+    return torch.cat([x, means], dim=1), y
+
+
+def test_a_network_that_obeys_the_law_exactly():
+    result = ls.separation(Halving(), halving_data(), stations="steps.*")
+    assert result.fit.rho == pytest.approx(0.25, rel=1e-4)
+    assert result.fit.half_life == pytest.approx(0.5, rel=1e-4)
+    assert result.fit.pearson == pytest.approx(-1, abs=1e-6)
+    assert result.verdict == "holds"
+    assert result.ratios == pytest.approx(np.full(8, 0.25), rel=1e-4)
+    assert result.sensitivity == pytest.approx(result.least_sensitivity, rel=1e-6)
+    assert "each station keeps about 25%" in result.advice[0]
+    low, high = result.fit.interval["rho"]
+    assert low <= result.fit.rho <= high
+
+
+def test_an_untrained_network_does_not_obey():
+    result = ls.separation(CASE.model(), list(CASE.batches()))
+    assert result.verdict == "cannot be told"
+    assert "3 stations are too few" in result.reason
+    torch.manual_seed(0)
+    layers = [layer for _ in range(7) for layer in (nn.Linear(6, 6), nn.Tanh())]
+    deep = ls.separation(nn.Sequential(*layers), (cases.vectors(400), cases.labels(400)))
+    assert deep.verdict == "does not hold"
+
+
+def test_results_are_data():
+    result = ls.separation(CASE.model(), list(CASE.batches()))
+    document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert document["values"] == pytest.approx(result.values.tolist())
+    assert document["stations"] == list(result.stations)
+    assert document["settings"]["samples"] == cases.SAMPLES
+    table = result.table()
+    assert list(table["station"]) == list(result.stations)
+    assert table["D"].to_numpy() == pytest.approx(result.values)
+    axes = result.plot()
+    assert axes.get_yscale() == "log"
+    assert result.plot(ax=axes) is axes
+    assert "law of data separation" in str(result)
+    with pytest.raises(AttributeError):
+        result.values = 0  # frozen
+
+
+def test_first_order_robustness():
+    """R moves by R·Σ(D_l/D_{l+1})·ε when every ratio moves by ε."""
+    result = ls.separation(CASE.model(), list(CASE.batches()))
+    epsilon = 1e-6
+    moved = np.prod(result.ratios + epsilon) - result.reduction
+    assert moved / epsilon == pytest.approx(result.reduction * result.sensitivity, rel=1e-4)
+
+
+def test_classwise_weights_back_to_the_whole():
+    result = ls.separation(CASE.model(), list(CASE.batches()))
+    assert result.classwise @ (result.counts / result.counts.sum()) == pytest.approx(result.values)
+
+
+def test_every_strategy_gives_the_same_everything():
+    data = list(CASE.batches())
+    results = [
+        ls.separation(CASE.model(), data, strategy=s) for s in ("held", "scatter", "two-pass")
+    ]
+    assert [r.settings["passes"] for r in results] == [1, 1, 2]
+    for other in results[1:]:
+        assert other.values == pytest.approx(results[0].values, rel=1e-9)
+        assert other.interval == pytest.approx(results[0].interval, rel=1e-4)
+        assert other.verdict == results[0].verdict
+
+
+def test_a_tight_budget_takes_more_passes_and_changes_nothing():
+    data = list(CASE.batches())
+    wide = ls.separation(CASE.model(), data, uncertainty=None)
+    tight = ls.separation(CASE.model(), data, uncertainty=None, memory="600B")
+    assert tight.settings["passes"] == 6  # three stations, one by one, twice each
+    assert tight.values == pytest.approx(wide.values, rel=1e-9)
+
+
+def test_bootstrap_and_none():
+    data = list(CASE.batches())
+    boot = ls.separation(CASE.model(), data, uncertainty="bootstrap")
+    assert boot.interval.shape == (3, 2)
+    assert boot.settings["uncertainty"] == "bootstrap"
+    none = ls.separation(CASE.model(), data, uncertainty=None)
+    assert none.interval is None
+    assert none.fit.interval == {}
+    assert none.verdict == "cannot be told"
+    with pytest.raises(LawscopeError, match="does not hold them"):
+        ls.separation(CASE.model(), data, uncertainty="bootstrap", strategy="scatter")
+
+
+def test_auto_picks_the_straighter_granularity_and_says_so():
+    case = next(c for c in cases.CASES if c.name == "residual")
+    result = ls.separation(case.model(), list(case.batches()), stations="auto")
+    assert set(result.granularities) == {"layers", "blocks"}
+    best = min(result.granularities, key=lambda g: result.granularities[g].pearson)
+    assert result.granularity == best
+    layers = ls.separation(case.model(), list(case.batches()))
+    assert layers.granularity == "layers"
+    assert set(layers.granularities) == {"layers", "blocks"}
+
+
+def test_class_names_follow_sorted_labels():
+    x, y = cases.vectors(), cases.labels()
+    result = ls.separation(CASE.model(), (x, 10 * y), class_names=["a", "b", "c", "d"])
+    assert result.classes.tolist() == [0, 10, 20, 30]
+    assert result.class_names == ("a", "b", "c", "d")
+    with pytest.raises(LawscopeError, match="2 class names for 4 classes"):
+        ls.separation(CASE.model(), (x, 10 * y), class_names=["a", "b"])
+
+
+def test_a_class_with_one_sample_is_counted_and_warned_about():
+    x, y = cases.vectors(), cases.labels().clone()
+    y[5] = 99
+    with pytest.warns(LawscopeWarning, match="single sample"):
+        result = ls.separation(CASE.model(), (x, y))
+    assert result.counts.tolist()[-1] == 1
+    assert result.values[0] == pytest.approx(oracles.fuzziness(x, y), rel=1e-9)
+
+
+def test_a_dead_layer_is_named_and_not_given_a_number():
+    net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 5), nn.ReLU())
+    with torch.no_grad():
+        net[2].weight.zero_()
+        net[2].bias.fill_(-1.0)
+    with pytest.warns(LawscopeWarning, match="'3' all class means coincide"):
+        result = ls.separation(net, (cases.vectors(), cases.labels()))
+    assert np.isnan(result.values[-1])
+    assert result.to_dict()["values"][-1] is None
+    assert result.verdict == "cannot be told"
+
+
+def test_perfect_collapse_is_told_without_numpy_noise():
+    net = nn.Sequential(*[nn.Identity() for _ in range(4)])
+    y = cases.labels()
+    x = torch.nn.functional.one_hot(y, 6).float()
+    with pytest.warns(LawscopeWarning, match="exactly on its class mean"):
+        result = ls.separation(net, (x, y), stations=["input", "1", "2", "3"])
+    assert (result.values == 0).all()
+    assert result.verdict == "cannot be told"
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+class Broken(nn.Module):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def forward(self, x):
+        x = x.clone()
+        x[0, 0] = self.value
+        return x
+
+
+BAD = {
+    "no labels": (cases.sequential(), [cases.vectors()], "yields no labels"),
+    "one tensor": (cases.sequential(), cases.vectors(), "without labels"),
+    "one class": (
+        cases.sequential(),
+        (cases.vectors(), torch.zeros(cases.SAMPLES, dtype=torch.long)),
+        "at least two classes",
+    ),
+    "one sample each": (
+        cases.sequential(),
+        (cases.vectors(), torch.arange(cases.SAMPLES)),
+        "no class has two",
+    ),
+    "empty": (cases.sequential(), [], "loader is empty"),
+    "not iterable": (cases.sequential(), 7, "cannot be iterated"),
+    "out of step": (
+        cases.sequential(),
+        [(cases.vectors(), cases.labels()[:-1])],
+        "60 samples in the batch, but labels of shape",
+    ),
+    "soft labels": (
+        cases.sequential(),
+        [(cases.vectors(), torch.rand(cases.SAMPLES, 4))],
+        "classes are integers",
+    ),
+    "text labels": (
+        cases.sequential(),
+        [(cases.vectors(2), ["cat", "dog"])],
+        "encode them as class numbers",
+    ),
+    "nan": (
+        nn.Sequential(nn.Linear(6, 5), Broken(float("nan")), nn.ReLU(), nn.Linear(5, 5), nn.ReLU()),
+        (cases.vectors(), cases.labels()),
+        "'4' is the first with NaN or infinite",
+    ),
+    "inf": (
+        nn.Sequential(nn.Linear(6, 5), nn.ReLU(), Broken(float("inf")), nn.Linear(5, 5), nn.ReLU()),
+        (cases.vectors(), cases.labels()),
+        "'4' is the first with NaN or infinite",
+    ),
+    "not a module": (print, (cases.vectors(), cases.labels()), "not a torch.nn.Module"),
+    "no layers": (nn.Identity(), (cases.vectors(), cases.labels()), "fewer than two layers"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("strategy", [None, "two-pass", "scatter"])
+def test_bad_input_is_one_clear_sentence(name, strategy):
+    model, data, sentence = BAD[name]
+    with pytest.raises(LawscopeError, match=sentence) as error:
+        ls.separation(model, data, strategy=strategy)
+    assert "\n" not in str(error.value)
+
+
+def test_integer_and_complex_activations_name_the_station():
+    class Fickle(nn.Module):
+        def __init__(self, dtype):
+            super().__init__()
+            self.a, self.kind, self.b = nn.Linear(6, 5), nn.Identity(), nn.Linear(5, 4)
+            self.dtype = dtype
+
+        def forward(self, x):
+            h = torch.relu(self.a(x))
+            return self.b(self.kind(h if len(h) == 2 else h.to(self.dtype)).real.float())
+
+    for dtype, word in ((torch.int32, "integer"), (torch.complex64, "complex")):
+        with pytest.raises(LawscopeError, match=f"'kind' gives {word} activations"):
+            ls.separation(Fickle(dtype), list(CASE.batches()), stations=["input", "kind"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"uncertainty": "magic"}, "choose 'jackknife'"),
+        ({"folds": 1}, "too few for a jackknife"),
+        ({"weighting": "none"}, "choose 'count'"),
+        ({"pooling": "max"}, "choose mean"),
+        ({"memory": "much"}, "not a size"),
+        ({"stations": []}, "is empty"),
+    ],
+)
+def test_settings_out_of_range(settings, sentence):
+    with pytest.raises(LawscopeError, match=sentence):
+        ls.separation(CASE.model(), list(CASE.batches()), **settings)
+
+
+def test_a_users_own_error_comes_through_unchanged():
+    class Angry(nn.Module):
+        def forward(self, x):
+            raise RuntimeError("my own words")
+
+    with pytest.raises(RuntimeError, match="my own words"):
+        ls.separation(nn.Sequential(nn.Linear(6, 5), Angry()), list(CASE.batches()))
+
+
+def test_datasets_and_other_forms_of_data():
+    x, y = cases.vectors(), cases.labels()
+    expected = ls.separation(CASE.model(), (x, y)).values
+    dataset = torch.utils.data.TensorDataset(x, y)
+    for data in (
+        dataset,
+        torch.utils.data.DataLoader(dataset, batch_size=7),
+        (x.numpy(), y.numpy()),
+        [(x.numpy(), y.tolist())],
+        [[x, y]],
+        [{"input": x, "labels": y}],
+        [({"input": x}, y)],
+    ):
+        assert ls.separation(CASE.model(), data).values == pytest.approx(expected, rel=1e-6)

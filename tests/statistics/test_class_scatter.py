@@ -1,0 +1,234 @@
+"""Every strategy, split and merge order gives the definition's value."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import oracles
+
+import lawscope as ls
+from lawscope.errors import LawscopeError
+from lawscope.statistics.class_scatter import ClassScatter
+from lawscope.statistics.memory import STRATEGIES
+
+
+@st.composite
+def labelled(draw, dtype=torch.float64):
+    """Features with class structure, any integer labels, balanced or not."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    dim = draw(st.integers(1, 12))
+    counts = draw(st.lists(st.integers(1, 15), min_size=2, max_size=5).filter(lambda c: max(c) > 1))
+    names = draw(
+        st.lists(
+            st.integers(-(2**40), 2**40), min_size=len(counts), max_size=len(counts), unique=True
+        )
+    )
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.cat([torch.full((n,), name) for n, name in zip(counts, names, strict=True)])
+    centres = torch.randn(len(counts), dim, generator=generator, dtype=torch.float64)
+    groups = torch.cat([torch.full((n,), k) for k, n in enumerate(counts)])
+    x = centres[groups] + torch.randn(len(y), dim, generator=generator, dtype=torch.float64)
+    order = torch.randperm(len(y), generator=generator)
+    return x[order].to(dtype), y[order]
+
+
+def feed(stat, x, y, cuts):
+    """Update batch by batch, and once more where a second pass is due."""
+    passes = 2 if stat.strategy == "two-pass" else 1
+    for number in range(passes):
+        if number:
+            stat.next_pass()
+            stat.index.restart()
+        for xs, ys in zip(torch.tensor_split(x, cuts), torch.tensor_split(y, cuts), strict=True):
+            if len(ys):
+                stat.update(xs, ys)
+    return stat
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("weighting", ["count", "class"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_every_split_gives_the_definition(strategy, weighting, data):
+    x, y = data.draw(labelled())
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(y)), max_size=4)))
+    result = feed(ClassScatter(strategy, weighting=weighting), x, y, cuts).compute()
+    expected = oracles.fuzziness(x, y, weighting)
+    assert result.value == pytest.approx(expected, rel=1e-7)
+    shares = result.counts / result.counts.sum() if weighting == "count" else 1 / len(result.counts)
+    assert (shares * result.classwise).sum() == pytest.approx(result.value, rel=1e-12)
+    assert result.classes.tolist() == sorted(set(y.tolist()))
+    assert ls.fuzziness(x, y, weighting=weighting) == pytest.approx(result.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_merging_in_any_order_gives_the_same(strategy, data):
+    x, y = data.draw(labelled())
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(y)), min_size=1, max_size=3)))
+    xs, ys = torch.tensor_split(x, cuts), torch.tensor_split(y, cuts)
+    order = data.draw(st.permutations(range(len(ys))))
+
+    def part(i):
+        stat = ClassScatter(strategy)
+        if len(ys[i]):
+            stat.update(xs[i], ys[i])
+        return stat
+
+    merged = part(order[0])
+    for i in order[1:]:
+        merged.merge(part(i))
+    if strategy == "two-pass":
+        merged.next_pass()
+        shards = []
+        for i in order:
+            shard = copy.deepcopy(merged)
+            if len(ys[i]):
+                shard.update(xs[i], ys[i])
+            shards.append(shard)
+        merged = shards[0]
+        for shard in shards[1:]:
+            merged.merge(shard)
+    assert merged.compute().value == pytest.approx(oracles.fuzziness(x, y), rel=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), offset=st.floats(-1e3, 1e3), scale=st.floats(1e-3, 1e3))
+def test_invariances(data, offset, scale):
+    """Translation, rotation, one common scale, sample order and class names change nothing."""
+    x, y = data.draw(labelled())
+    value = ls.fuzziness(x, y)
+    turn, _ = torch.linalg.qr(torch.randn(x.shape[1], x.shape[1], dtype=torch.float64))
+    order = torch.randperm(len(y))
+    renamed = -3 * y + 1
+    for same_x, same_y in (
+        (x + offset, y),
+        (x @ turn, y),
+        (x * scale, y),
+        (x[order], y[order]),
+        (x, renamed),
+    ):
+        assert ls.fuzziness(same_x, same_y) == pytest.approx(value, rel=1e-6)
+
+
+def test_a_general_linear_map_does_change_it():
+    torch.manual_seed(0)
+    y = torch.arange(60) % 3
+    x = torch.randn(60, 5, dtype=torch.float64) + torch.randn(3, 5, dtype=torch.float64)[y]
+    stretched = x * torch.tensor([100.0, 1, 1, 1, 1])
+    assert abs(ls.fuzziness(stretched, y) / ls.fuzziness(x, y) - 1) > 0.05
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("dtype", "rel"), [(torch.float64, 1e-8), (torch.float32, 1e-4)])
+@pytest.mark.parametrize("dim", [3, 40])
+def test_folds_left_out_equal_measuring_again(strategy, dtype, rel, dim):
+    generator = torch.Generator().manual_seed(dim)
+    y = torch.randint(0, 4, (150,), generator=generator)
+    x = torch.randn(150, dim, generator=generator) + torch.randn(4, dim, generator=generator)[y]
+    x = x.to(dtype)
+    stat = feed(ClassScatter(strategy, folds=5), x, y, [40, 41, 90])
+    assert stat.compute().deleted == pytest.approx(oracles.deleted_fuzziness(x, y, 5), rel=rel)
+
+
+def test_a_class_too_small_for_the_folds_stays_whole():
+    x = torch.randn(31, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = torch.tensor([0, 1] * 15 + [2])
+    stat = feed(ClassScatter("held", folds=5), x, y, [])
+    deleted = stat.compute().deleted
+    fold = oracles.folds_of(y, 5)
+    for j, value in enumerate(deleted):
+        kept = (fold != j) | (y == 2)
+        assert value == pytest.approx(oracles.fuzziness(x[kept], y[kept]), rel=1e-9)
+
+
+def test_a_large_mean_costs_no_digits():
+    """Uncentred sums of squares would be off by percents here."""
+    generator = torch.Generator().manual_seed(1)
+    y = torch.arange(300) % 3
+    x = torch.randn(300, 6, dtype=torch.float64, generator=generator) + torch.eye(6)[y].double()
+    exact = oracles.fuzziness(x, y)
+    far = x + 1e7
+    for strategy in STRATEGIES:
+        value = feed(ClassScatter(strategy), far, y, [50, 200]).compute().value
+        assert value == pytest.approx(exact, rel=1e-6)
+
+
+def test_nearly_coinciding_means_are_resolved():
+    generator = torch.Generator().manual_seed(2)
+    y = torch.arange(400) % 4
+    x = torch.randn(400, 8, dtype=torch.float64, generator=generator)
+    x -= torch.stack([x[y == k].mean(0) for k in range(4)])[y]
+    x += 1e-5 * torch.randn(4, 8, dtype=torch.float64, generator=generator)[y]
+    assert ls.fuzziness(x, y) == pytest.approx(oracles.fuzziness(x, y), rel=1e-6)
+    assert ls.fuzziness(x.float(), y) == pytest.approx(oracles.fuzziness(x.float(), y), rel=1e-6)
+
+
+@pytest.mark.parametrize("strategy", ["held", "scatter"])
+def test_state_dict_pickle_and_reset(strategy):
+    x, y = torch.randn(40, 5), torch.arange(40) % 4
+    stat = feed(ClassScatter(strategy, folds=3), x, y, [10])
+    again = ClassScatter(strategy, folds=3)
+    again.load_state_dict(stat.state_dict())
+    value = stat.compute()
+    assert again.compute().value == value.value
+    assert again.compute().deleted == pytest.approx(value.deleted)
+    assert pickle.loads(pickle.dumps(stat)).compute().value == value.value
+    stat.reset()
+    with pytest.raises(LawscopeError, match="No samples"):
+        stat.compute()
+    stat.update(x, y)
+    assert stat.compute().value == pytest.approx(value.value, rel=1e-9)
+
+
+def test_coinciding_means_are_not_a_number():
+    y = torch.arange(12) % 3
+    assert np.isnan(ls.fuzziness(torch.full((12, 4), 7.0), y))
+    assert np.isnan(feed(ClassScatter("held"), torch.full((12, 4), 7.0), y, []).compute().value)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "sentence"),
+    [
+        (torch.zeros(4, 2), [0, 0, 0, 0], "two classes"),
+        (torch.zeros(3, 2), [0, 1, 2], "two samples"),
+        (torch.zeros(4, 2), [0, 1], "4 samples in the batch"),
+        (torch.zeros(4, 2), [0.0, 1.0, 0.0, 1.0], "classes are integers"),
+        (torch.zeros(4, 2, dtype=torch.complex64), [0, 1, 0, 1], "complex"),
+        (torch.tensor([[1.0], [float("nan")], [2.0], [3.0]]), [0, 1, 0, 1], "NaN"),
+        (torch.zeros(0, 2), [], "no samples"),
+        (torch.zeros(4, 0), [0, 1, 0, 1], "no columns"),
+        ([["a"], ["b"]], [0, 1], "not an array of numbers"),
+    ],
+)
+def test_bad_input_is_a_sentence(features, labels, sentence):
+    with pytest.raises(LawscopeError, match=sentence):
+        ls.fuzziness(features, labels)
+
+
+def test_arrays_and_integers_are_welcome():
+    rng = np.random.default_rng(0)
+    pixels, y = rng.integers(0, 256, (30, 4, 4), dtype=np.uint8), np.arange(30) % 3
+    expected = oracles.fuzziness(torch.from_numpy(pixels), torch.from_numpy(y))
+    assert ls.fuzziness(pixels, y) == pytest.approx(expected, rel=1e-9)
+    assert ls.fuzziness(pixels.tolist(), y.astype(np.uint32)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_merging_what_does_not_belong_together():
+    with pytest.raises(LawscopeError, match="same strategy"):
+        ClassScatter("held").merge(ClassScatter("scatter"))
+    with pytest.raises(LawscopeError, match="not one of"):
+        ClassScatter("magic")
+    incomplete = ClassScatter("two-pass")
+    incomplete.update(torch.randn(6, 2), torch.arange(6) % 2)
+    with pytest.raises(LawscopeError, match="next_pass"):
+        incomplete.compute()
+    incomplete.next_pass()
+    incomplete.update(torch.randn(5, 2), torch.arange(5) % 2)
+    with pytest.raises(LawscopeError, match="second pass saw other samples"):
+        incomplete.compute()
