@@ -16,7 +16,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lawscope.capture.discover import stations as stations
-    from lawscope.papers import citation as citation
     from lawscope.errors import LawscopeError as LawscopeError
     from lawscope.errors import LawscopeWarning as LawscopeWarning
     from lawscope.laws.line import LineFit as LineFit
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from lawscope.laws.scan import scan as scan
     from lawscope.laws.separation import separation as separation
     from lawscope.laws.separation_result import Separation as Separation
+    from lawscope.papers import citation as citation
     from lawscope.statistics.class_scatter import ClassScatter as ClassScatter
     from lawscope.statistics.fuzziness import fuzziness as fuzziness
 

@@ -13,9 +13,9 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from lawscope.papers import citation
 from lawscope.laws.report import Report
 from lawscope.laws.verdict import RULE
+from lawscope.papers import citation
 from lawscope.report import class_chart, law_chart, view
 from lawscope.report.files import write_whole
 from lawscope.report.numbers import number, one_of
