@@ -123,7 +123,7 @@ def advice(curve, spread=0.01, others=None, granularity="layers"):
 def test_advice_on_depth_names_the_layer_after_which_nothing_happens():
     sentence = advice([0, -1, -2, -3, -4, -3.98, -3.97, -3.96])[0]
     assert sentence.startswith("Depth beyond layer 4 ('s4') does nothing here: the last 3 layers")
-    assert "does not lower D at all" in advice([0, 0.1, 0.2, 0.1, 0.3])[0]
+    assert "does not lower D (from 1 to 1.35)" in advice([0, 0.1, 0.2, 0.1, 0.3])[0]
 
 
 def test_advice_on_balance_both_ways():
@@ -150,6 +150,12 @@ def test_advice_on_granularity_risers_and_samples():
         smallest_class=7,
     )
     assert "as few as 7" in said[-1]
+
+
+def test_advice_names_where_an_uneven_curve_leaves_its_line():
+    curve = [0, -1, -2, -3, -6, -6.5, -7, -7.5, -8, -12]
+    said = advice(curve, spread=0.1)[0]
+    assert said.startswith("D falls, but unevenly: 's8' leaves the line most, with 4.39")
 
 
 def test_a_law_that_holds_is_the_advice():

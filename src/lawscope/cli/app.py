@@ -28,7 +28,9 @@ Out = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
 ]
-Threads = Annotated[int | None, typer.Option(help="CPU threads torch may use.", min=1)]
+Threads = Annotated[
+    int | None, typer.Option(help="CPU threads torch may use.", min=1, show_default=False)
+]
 DEFAULT_OUT = Path("lawscope-report")
 
 
@@ -127,7 +129,7 @@ def scan(
 @app.command()
 def demo(
     depth: Annotated[int, typer.Option(help="Layers, classifier included.", min=3)] = 8,
-    lr: Annotated[float, typer.Option(help="First learning rate.", min=0.0)] = 1e-3,
+    lr: Annotated[float, typer.Option(help="First learning rate.", min=0.0)] = 3e-3,
     optimizer: Annotated[str, typer.Option(help="adam, momentum or sgd.")] = "adam",
     epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 600,
     per_class: Annotated[

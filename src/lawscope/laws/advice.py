@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from lawscope.laws.line import LineFit
 from lawscope.laws.separation_result import Verdict
 from lawscope.laws.uncertainty import Replicates, jackknife
+from lawscope.laws.verdict import HALVING
 
 FloatArray = NDArray[np.float64]
+IDLE = float(np.log(0.8))
 UNBALANCED = 0.5
 STRAIGHTER = 0.01
 BIASED = 0.25
@@ -49,6 +51,8 @@ def advise(
         )
     if replicates is not None and np.isfinite(curve).all():
         sentences += _samples(curve, replicates, smallest_class)
+    if verdict != "holds" and not sentences:
+        sentences += _uneven(stations, fit)
     if not sentences:
         sentences.append(
             "Nothing definite can be advised from this measurement; more stations or more samples "
@@ -60,20 +64,21 @@ def advise(
 def _idle_top(
     unit: str, stations: Sequence[str], curve: FloatArray, replicates: Replicates
 ) -> list[str]:
-    """Stations at the top after which D is not surely lower than it already was."""
+    """Stations at the top that together surely keep more than four fifths of D."""
     low, high = replicates.interval(lambda c: c[-1] - c[:-1], curve)
-    beyond = len(curve) - 1
-    while beyond > 0 and not high[beyond - 1] < 0:
-        beyond -= 1
-    idle = len(curve) - 1 - beyond
-    if not idle:
-        return []
-    if beyond == 0:
+    last = len(curve) - 1
+    if high[0] >= 0 and low[0] > -HALVING:
         return [
-            f"The network does not lower D at all (from {np.exp(curve[0]):.3g} to "
+            f"The network does not lower D (from {np.exp(curve[0]):.3g} to "
             f"{np.exp(curve[-1]):.3g}), as if untrained: check that the weights were loaded, then "
             "train it."
         ]
+    beyond = last
+    while beyond > 0 and low[beyond - 1] > IDLE:
+        beyond -= 1
+    idle = last - beyond
+    if not idle:
+        return []
     change = np.exp([low[beyond], high[beyond]])
     return [
         f"Depth beyond {unit} {beyond} ('{stations[beyond]}') does nothing here: the last {idle} "
@@ -110,6 +115,17 @@ def _balance(unit: str, curve: FloatArray, fit: LineFit, replicates: Replicates)
             "it longer or unfreeze it, in transfer learning on more of the source."
         ]
     return []
+
+
+def _uneven(stations: Sequence[str], fit: LineFit) -> list[str]:
+    """Where a falling curve leaves its line most."""
+    if not fit.slope < 0:
+        return []
+    worst = int(np.abs(fit.residuals).argmax())
+    return [
+        f"D falls, but unevenly: '{stations[worst]}' leaves the line most, with "
+        f"{np.exp(fit.residuals[worst]):.2f} times the D that equal progress would give it."
+    ]
 
 
 def _risers(

@@ -11,7 +11,7 @@ from lawscope.laws.separation_result import Verdict
 from lawscope.laws.uncertainty import Replicates
 
 MIN_STATIONS = 4
-STRAIGHT = -0.97
+STRAIGHT = -0.98
 HALVING = math.log(2)
 MAX_RESIDUAL = 0.2
 
