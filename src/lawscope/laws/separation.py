@@ -359,7 +359,8 @@ def _candidates(session: Session, selector: str | Sequence[str]) -> dict[str, tu
             return chosen
     for name in GRANULARITIES:
         members = session.stations.granularity(name)
-        if len(members) > 2:
+        known = [{s.operation for s in others} for others in chosen.values()]
+        if len(members) > 2 and {s.operation for s in members} not in known:
             chosen.setdefault(name, members)
     if not chosen:
         chosen["layers"] = select(session.stations, "layers", session.module_names)
