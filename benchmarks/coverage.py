@@ -24,24 +24,36 @@ from lawscope.statistics.class_scatter import ClassScatter
 
 RESULTS = Path("results/coverage.json")
 LAYERS, DIM, FOLDS = 8, 20, 8
-TRIALS = {"jackknife": 1000, "bootstrap": 200}
-SETTINGS = [(10, 50), (10, 100), (10, 400), (3, 100)]  # classes, samples per class
+TRIALS: dict[Uncertainty, int] = {"jackknife": 1000, "bootstrap": 200}
+# Samples of each class; the bootstrap is slow, and measured on two of them.
+SETTINGS: dict[str, dict[str, list[int]]] = {
+    "jackknife": {
+        "10 classes of 50": [50] * 10,
+        "10 classes of 100": [100] * 10,
+        "10 classes of 400": [400] * 10,
+        "3 classes of 100": [100] * 3,
+        "classes of 12, 600, 600": [12, 600, 600],
+        "5 classes of 200, 5 of 20": [200] * 5 + [20] * 5,
+    },
+    "bootstrap": {"10 classes of 100": [100] * 10, "classes of 12, 600, 600": [12, 600, 600]},
+}
 
 
 class Population:
     """Layers with known D."""
 
-    def __init__(self, classes: int, seed: int) -> None:
+    def __init__(self, counts: list[int], seed: int) -> None:
         rng = np.random.default_rng(seed)
-        self.classes = classes
+        self.counts = counts
+        shares = np.array(counts) / sum(counts)
         self.maps, self.means, values = [], [], []
         bends = 0.25 * rng.normal(size=LAYERS)
         for layer in range(LAYERS):
             turn, _ = np.linalg.qr(rng.normal(size=(DIM, DIM)))
             spread = np.diag(np.exp(0.3 * rng.normal(size=DIM))) @ turn
-            means = rng.normal(size=(classes, DIM))
-            centred = means - means.mean(axis=0)
-            inverse = np.linalg.pinv(centred.T @ centred / classes)
+            means = rng.normal(size=(len(counts), DIM))
+            centred = means - shares @ means
+            inverse = np.linalg.pinv(centred.T @ (shares[:, None] * centred))
             wanted = 12.0 * 0.55**layer * np.exp(bends[layer])
             scale = np.sqrt(wanted / np.trace(spread @ spread.T @ inverse))
             self.maps.append(torch.from_numpy(scale * spread.T))
@@ -49,17 +61,17 @@ class Population:
             values.append(wanted)
         self.values = np.array(values)
 
-    def draw(self, per_class: int, seed: int) -> tuple[list[torch.Tensor], torch.Tensor]:
+    def draw(self, seed: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         """One data set: features of every layer, and labels."""
         generator = torch.Generator().manual_seed(seed)
-        y = torch.arange(self.classes).repeat(per_class)
+        y = torch.repeat_interleave(torch.tensor(self.counts))
         noise = torch.randn(len(y), DIM, generator=generator, dtype=torch.float64)
         return [noise @ m + c[y] for m, c in zip(self.maps, self.means, strict=True)], y
 
 
-def trial(population: Population, per_class: int, seed: int, kind: Uncertainty) -> dict[str, bool]:
+def trial(population: Population, seed: int, kind: Uncertainty) -> dict[str, bool]:
     """Measure one data set; which intervals hold the truth?"""
-    layers, y = population.draw(per_class, seed)
+    layers, y = population.draw(seed)
     parts, resamples = [], []
     for features in layers:
         stat = ClassScatter("held", folds=FOLDS if kind == "jackknife" else 1)
@@ -85,24 +97,23 @@ def main() -> None:
     torch.set_num_threads(1)
     results = []
     for kind, trials in TRIALS.items():
-        for classes, per_class in SETTINGS:
-            counts: dict[str, int] = {}
-            with progress(f"{kind}, K = {classes}, {per_class} per class", trials) as advance:
+        for name, counts in SETTINGS[kind].items():
+            # Ten populations, so that no single one decides.
+            populations = [Population(counts, seed) for seed in range(10)]
+            held: dict[str, int] = {}
+            with progress(f"{kind}, {name}", trials) as advance:
                 for seed in range(trials):
-                    # Ten populations, so that no single one decides.
-                    population = Population(classes, seed % 10)
-                    for name, ok in trial(population, per_class, seed, kind).items():  # type: ignore[arg-type]
-                        counts[name] = counts.get(name, 0) + ok
+                    for what, ok in trial(populations[seed % 10], seed, kind).items():
+                        held[what] = held.get(what, 0) + ok
                     advance(1)
-            layers = [counts[f"D{i}"] / trials for i in range(LAYERS)]
+            layers = [held[f"D{i}"] / trials for i in range(LAYERS)]
             row = {
                 "uncertainty": kind,
-                "classes": classes,
-                "per_class": per_class,
+                "data": name,
                 "trials": trials,
-                "rho": counts["rho"] / trials,
-                "pearson": counts["pearson"] / trials,
-                "D": float(np.mean(layers)),
+                "rho": held["rho"] / trials,
+                "pearson": held["pearson"] / trials,
+                "D": round(float(np.mean(layers)), 4),
                 "D_worst_layer": min(layers),
             }
             results.append(row)

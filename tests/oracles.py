@@ -24,13 +24,21 @@ def fuzziness(features, labels, weighting="count"):
     return float(torch.trace(within @ torch.linalg.pinv(between, rtol=1e-11, hermitian=True)))
 
 
+def deal(folds):
+    """Folds in the order in which one class's samples are dealt to them, one by one."""
+    for per_fold, run in ((8, 1), (24, 2), (96, 4), (384, 8)):
+        for _ in range(per_fold // run):
+            for fold in range(folds):
+                yield from [fold] * run
+    while True:
+        for fold in range(folds):
+            yield from [fold] * 16
+
+
 def folds_of(labels, folds):
-    """The j-th sample of a class goes to fold j mod F."""
-    seen, result = {}, []
-    for label in labels.tolist():
-        seen[label] = seen.get(label, -1) + 1
-        result.append(seen[label] % folds)
-    return torch.tensor(result)
+    """The fold of every sample."""
+    dealers = {label: deal(folds) for label in set(labels.tolist())}
+    return torch.tensor([next(dealers[label]) for label in labels.tolist()])
 
 
 def deleted_fuzziness(features, labels, folds):

@@ -239,7 +239,7 @@ def test_a_station_that_runs_only_sometimes_is_named():
 
         def forward(self, x):
             x = torch.relu(self.a(x))
-            return self.c(self.extra(self.b(x)) if len(x) in (2, 17) else x)
+            return self.c(self.extra(self.b(x)) if len(x) in (11, 17) else x)
 
     with pytest.raises(LawscopeError, match="'extra' was asked for and never ran in a batch of 9"):
         ls.separation(Sometimes(), list(cases.CASES[0].batches()))
@@ -312,3 +312,102 @@ def test_tokens_first_layout_is_turned():
         h = copy.deepcopy(model.layers[0])(x.transpose(0, 1)).mean(0)
     index = result.stations.index("layers.0")
     assert result.values[index] == pytest.approx(oracles.fuzziness(h, y), rel=1e-5)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(zip(cases.vectors(), cases.labels(), strict=True))
+
+
+def test_streaming_datasets_have_no_length():
+    expected = ls.separation(cases.CASES[0].model(), (cases.vectors(), cases.labels())).values
+    for data in (Stream(), DataLoader(Stream(), batch_size=9)):
+        result = ls.separation(cases.CASES[0].model(), data)
+        assert result.values == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_users_hook_on_the_network_itself_is_respected():
+    model = cases.CASES[0].model()
+    model.register_forward_pre_hook(lambda module, args: (args[0] / 2,))
+    result = ls.separation(model, (cases.vectors(), cases.labels()), stations=["0", "2"])
+    plain = cases.CASES[0].model().eval()
+    with torch.no_grad():
+        halved = plain[0](cases.vectors() / 2)
+    assert result.values[0] == pytest.approx(oracles.fuzziness(halved, cases.labels()), rel=1e-6)
+
+
+def test_looking_at_the_network_does_not_touch_the_data():
+    class Overwriting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = cases.sequential()
+
+        def forward(self, x):
+            return self.inner(x.mul_(2))
+
+    x = cases.vectors()
+    ls.stations(Overwriting(), (x, cases.labels()))
+    assert torch.equal(x, cases.vectors())
+
+
+def test_buffers_that_were_none_are_none_again():
+    class Caching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", None)
+            self.inner = cases.sequential()
+
+        def forward(self, x):
+            self.cache = x.detach()
+            return self.inner(x)
+
+    model = Caching()
+    ls.separation(model, (cases.vectors(), cases.labels()))
+    assert model.cache is None
+    assert list(model._buffers) == ["cache"]
+
+
+def test_random_state_survives_a_loader_that_fails_at_once():
+    class Failing:
+        def __iter__(self):
+            torch.rand(1)
+            raise RuntimeError("no data today")
+
+    model = cases.sequential()
+    before = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match="no data today"):
+        ls.separation(model, Failing())
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_layers_without_a_row_per_sample_are_said_to_be_left_out():
+    class PerToken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(8, 8), nn.Linear(40, 8), nn.Linear(8, 4)
+
+        def forward(self, x):
+            h = torch.relu(self.a(x.reshape(-1, 8)))
+            return self.c(torch.relu(self.b(h.reshape(len(x), 40))))
+
+    with pytest.warns(ls.LawscopeWarning, match=r"1 layer\(s\) are left out.*'relu\(\)'"):
+        result = ls.separation(PerToken(), (cases.sequences(), cases.labels()))
+    assert result.stations == ("input", "relu()#2")
+
+
+def test_named_inputs_the_network_does_not_know_are_left_out():
+    case = cases.CASES[0]
+    x, y = cases.vectors(), cases.labels()
+    batches = [{"input": x, "labels": y, "idx": torch.arange(len(y))}]
+    assert ls.separation(case.model(), batches).values == pytest.approx(
+        ls.separation(case.model(), (x, y)).values, rel=1e-6
+    )
+
+
+def test_inputs_of_changing_size_name_the_station():
+    net = nn.Sequential(
+        nn.Conv1d(8, 4, 1), nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(4, 4)
+    )
+    batches = [(torch.randn(20, 8, t), cases.labels(20)) for t in (5, 6)]
+    with pytest.raises(LawscopeError, match="Station 'input' gives 48 features in this batch"):
+        ls.separation(net, batches)

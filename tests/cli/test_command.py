@@ -279,3 +279,43 @@ def test_version_and_bare_command(lawscope):
     code, out, err = lawscope()
     assert "demo" in out + err
     assert code in (0, 2)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "(x, y)",
+        "torch.utils.data.TensorDataset(x, y)",
+        "[{'input': x, 'labels': y}]",
+        "((x[i:i+9], y[i:i+9]) for i in range(0, 80, 9))",
+    ],
+)
+def test_samples_of_every_form_of_data(lawscope, tmp_path, data):
+    (tmp_path / "net.py").write_text(
+        NET.replace("def data()", "def pairs()")
+        + "\nbatches = pairs()\nx = torch.cat([b[0] for b in batches])\n"
+        + f"y = torch.cat([b[1] for b in batches])\ndata = {data}\nprint('hello')\n"
+    )
+    code, out, err = lawscope("scan", "net.py", "--samples", 40, "--json", "--no-control")
+    assert code == 0, err
+    assert sum(json.loads(out)["separation"]["counts"]) == 40
+    assert "hello" in err
+
+
+def test_options_of_data_without_data_and_code_that_exits(lawscope, tmp_path):
+    for option in (("--split", "test"), ("--size", "3x3")):
+        code, _, err = lawscope("scan", "net.py", *option)
+        assert (code, "about --data" in err) == (2, True)
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit(0)\n")
+    code, _, err = lawscope("scan", "leaving.py")
+    assert code == 2
+    assert "SystemExit" in err
+
+
+def test_two_samples_per_class_cannot_be_told(lawscope):
+    code, out, _ = lawscope("demo", "--depth", 4, "--epochs", 1, "--per-class", 2, "--json")
+    assert code == 0
+    law = json.loads(out)["separation"]
+    assert law["verdict"] == "cannot be told"
+    assert "too few for an interval" in law["reason"]
+    assert "nan" not in " ".join(law["advice"])

@@ -134,3 +134,13 @@ def test_the_public_list_is_true():
         ls.nothing  # noqa: B018
     with pytest.raises(KeyError, match="known: separation"):
         ls.citation("nothing")
+
+
+def test_weights_made_of_other_tensors_have_no_control():
+    with pytest.warns(FutureWarning, match="weight_norm"):
+        net = torch.nn.Sequential(
+            torch.nn.utils.weight_norm(torch.nn.Linear(6, 6)),
+            torch.nn.ReLU(),
+            torch.nn.Linear(6, 4),
+        )
+    assert ls.scan(net, list(CASE.batches()), control="auto").control is None

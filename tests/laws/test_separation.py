@@ -249,7 +249,7 @@ def test_integer_and_complex_activations_name_the_station():
 
         def forward(self, x):
             h = torch.relu(self.a(x))
-            return self.b(self.kind(h if len(h) == 2 else h.to(self.dtype)).real.float())
+            return self.b(self.kind(h if len(h) == 11 else h.to(self.dtype)).real.float())
 
     for dtype, word in ((torch.int32, "integer"), (torch.complex64, "complex")):
         with pytest.raises(LawscopeError, match=f"'kind' gives {word} activations"):

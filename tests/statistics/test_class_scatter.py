@@ -13,6 +13,7 @@ from tests import oracles
 import lawscope as ls
 from lawscope.errors import LawscopeError
 from lawscope.statistics.class_scatter import ClassScatter
+from lawscope.statistics.group_index import GroupIndex
 from lawscope.statistics.memory import STRATEGIES
 
 
@@ -136,6 +137,15 @@ def test_folds_left_out_equal_measuring_again(strategy, dtype, rel, dim):
     assert stat.compute().deleted == pytest.approx(oracles.deleted_fuzziness(x, y, 5), rel=rel)
 
 
+def test_large_classes_are_dealt_as_the_oracle_deals():
+    labels = torch.randint(0, 3, (9000,), generator=torch.Generator().manual_seed(0))
+    index = GroupIndex(folds=4)
+    rows = torch.cat([index.assign(part) for part in labels.split(97)])
+    assert torch.equal(rows % 4, oracles.folds_of(labels, 4))
+    counts = torch.bincount(rows).view(3, 4)
+    assert (counts.amax(1) <= 1.25 * counts.amin(1)).all()
+
+
 def test_a_class_too_small_for_the_folds_stays_whole():
     x = torch.randn(31, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     y = torch.tensor([0, 1] * 15 + [2])
@@ -186,7 +196,34 @@ def test_state_dict_pickle_and_reset(strategy):
     assert stat.compute().value == pytest.approx(value.value, rel=1e-9)
 
 
+def test_a_state_of_other_settings_is_refused():
+    stat = ClassScatter("held", folds=3)
+    stat.update(torch.randn(12, 2), torch.arange(12) % 2)
+    with pytest.raises(LawscopeError, match="strategy 'held' with 3 folds"):
+        ClassScatter("scatter", folds=3).load_state_dict(stat.state_dict())
+    with pytest.raises(LawscopeError, match="make it alike"):
+        ClassScatter("held", folds=2).load_state_dict(stat.state_dict())
+
+
+def test_a_fold_that_leaves_no_spread_is_not_a_number():
+    x, y = torch.randn(8, 3), torch.tensor([0, 1, 2, 3] * 2)
+    assert np.isnan(feed(ClassScatter("held", folds=2), x, y, []).compute().deleted).all()
+
+
+def test_float32_replicates_far_from_the_origin():
+    """A shift rounded to float32 must not leak into the replicates."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(2000) % 10
+    centres = torch.randn(10, 64, generator=generator)
+    x = 1e3 + centres[y] + 0.003 * torch.randn(2000, 64, generator=generator)
+    single = feed(ClassScatter("held", folds=4), x, y, []).compute()
+    double = feed(ClassScatter("held", folds=4), x.double(), y, []).compute()
+    assert single.deleted == pytest.approx(double.deleted, rel=2e-3)
+
+
 def test_coinciding_means_are_not_a_number():
+    both = torch.randn(10, 3, dtype=torch.float64)
+    assert np.isnan(ls.fuzziness(torch.cat([both, both]), [0] * 10 + [1] * 10))
     y = torch.arange(12) % 3
     assert np.isnan(ls.fuzziness(torch.full((12, 4), 7.0), y))
     assert np.isnan(feed(ClassScatter("held"), torch.full((12, 4), 7.0), y, []).compute().value)

@@ -59,11 +59,11 @@ class Batch:
         )
 
     def head(self, samples: int) -> Batch:
-        """The first few samples, for a look at the network."""
+        """A copy of the first few samples, for a look at a network that may overwrite them."""
         size = self.size
 
         def cut(tensor: Tensor) -> Tensor:
-            return tensor[:samples] if tensor.dim() and len(tensor) == size else tensor
+            return (tensor[:samples] if tensor.dim() and len(tensor) == size else tensor).clone()
 
         labels = None if self.labels is None else self.labels[:samples]
         return Batch(_map(self.args, cut), _map(self.kwargs, cut), labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
@@ -21,7 +22,7 @@ from lawscope.capture.untouched import untouched, unwrapped
 from lawscope.errors import LawscopeError
 from lawscope.progress import progress
 
-EXAMPLE_SAMPLES = 2
+EXAMPLE_SAMPLES = 11  # a number that few axes have
 
 
 class Observer(Protocol):
@@ -57,7 +58,8 @@ class Session:
         self.samples = 0
         parameter = next(model.parameters(), next(model.buffers(), None))
         self.device = None if parameter is None else parameter.device
-        self.example = source.peek().to(self.device)
+        self._accepted = _accepted(model)
+        self.example = self._fitted(source.peek())
         seen = self._look()
         self.stations: Stations = find_stations(seen)
         self.output_shape = seen.output_shape
@@ -71,6 +73,13 @@ class Session:
         """Run passes until no observer wants another."""
         while any(observer.wanted() for observer in observers):
             self._one_pass(observers, description)
+
+    def _fitted(self, batch: Batch) -> Batch:
+        """On the network's device, without named inputs it has no parameter for."""
+        kwargs = batch.kwargs
+        if self._accepted is not None:
+            kwargs = {k: v for k, v in kwargs.items() if k in self._accepted} or kwargs
+        return Batch(batch.args, kwargs, batch.labels).to(self.device)
 
     def _look(self) -> Trace:
         """Trace the network on a few samples, or on the batch as it is if it insists."""
@@ -96,7 +105,7 @@ class Session:
             for batch in self.source:
                 for observer in observers:
                     observer.begin_batch(batch.labels, batch.size)
-                reader.run(batch.to(self.device))
+                reader.run(self._fitted(batch))
                 samples += batch.size
                 advance(1)
         self.passes += 1
@@ -125,6 +134,14 @@ def open_session(
             yield Session(inner, source, pooling, show)
     finally:
         source.restore()
+
+
+def _accepted(model: nn.Module) -> set[str] | None:
+    """Names of the inputs that ``forward`` takes, or None when it takes any."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name for p in parameters}
 
 
 class _Reader(TorchFunctionMode):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 import zlib
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from lawscope.capture.batches import Batch, as_batch, tensors_in
 from lawscope.errors import LawscopeError
@@ -38,14 +38,19 @@ class Source:
         self.data: Iterable[Any] = _iterable(data)
         self.read_once = isinstance(self.data, Iterator)
         self.samples = _samples(self.data)
-        self.batches = len(self.data) if isinstance(self.data, Sized) else None
+        self.classes = _classes(self.data)
+        self.batches = _length(self.data)
         self._state = RandomState(self.data)
         self._checksums: list[int] = []
-        self._begun: Iterator[Any] | None = iter(self.data)
+        self._begun: Iterator[Any] | None = None
         try:
+            self._begun = iter(self.data)
             self._first = next(self._begun)
         except StopIteration:
             raise LawscopeError("The loader is empty: it yields no batch.") from None
+        except BaseException:
+            self._state.restore()
+            raise
         self._after_first = RandomState(self.data)
 
     def peek(self) -> Batch:
@@ -78,6 +83,8 @@ class Source:
         checksum = 0
         for raw in raws:
             batch = as_batch(raw)
+            if not batch.size:
+                continue
             checksum = _checksum(batch, checksum)
             yield batch
         self._checksums.append(checksum)
@@ -97,7 +104,8 @@ class RandomState:
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
         self._python = random.getstate()
         self._numpy = np.random.get_state()
-        owners = (data, getattr(data, "sampler", None), getattr(data, "batch_sampler", None))
+        inner = getattr(data, "batch_sampler", None)
+        owners = (data, getattr(data, "sampler", None), inner, getattr(inner, "sampler", None))
         generators = [getattr(owner, "generator", None) for owner in owners]
         self._own = [(g, g.get_state()) for g in generators if isinstance(g, torch.Generator)]
 
@@ -113,8 +121,15 @@ class RandomState:
 
 
 def _iterable(data: Any) -> Iterable[Any]:
+    if isinstance(data, Mapping):
+        return [data]
     if _is_pair(data):
         x, y = data
+        if len(x) != len(y):
+            raise LawscopeError(
+                f"The data has {len(x)} samples and {len(y)} labels; one label per sample is "
+                "needed."
+            )
         return [
             (x[i : i + WHOLE_BATCH], y[i : i + WHOLE_BATCH]) for i in range(0, len(x), WHOLE_BATCH)
         ]
@@ -133,23 +148,48 @@ def _iterable(data: Any) -> Iterable[Any]:
 
 
 def _is_pair(data: Any) -> bool:
-    """A whole data set as (x, y): two arrays of equal length, the second a column of integers."""
+    """A whole data set as (x, y): an array of samples and a column of integers."""
     if not isinstance(data, list | tuple) or len(data) != 2:
         return False
     x, y = data
-    if not all(isinstance(part, Tensor | np.ndarray) for part in (x, y)) or len(x) != len(y):
+    if not isinstance(x, Tensor | np.ndarray) or x.ndim < 2:
+        return False
+    if isinstance(y, list):
+        return bool(y) and all(isinstance(label, int | np.integer) for label in y)
+    if not isinstance(y, Tensor | np.ndarray):
         return False
     integers = y.dtype.kind in "iub" if isinstance(y, np.ndarray) else not y.is_floating_point()
-    return bool(integers and y.ndim == 1 and x.ndim > 1)
+    return bool(integers and (y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)))
+
+
+def _length(data: Any) -> int | None:
+    """``len(data)`` where there is one; a DataLoader of a stream has the method, but no length."""
+    try:
+        return len(data) if isinstance(data, Sized) else None
+    except TypeError:
+        return None
+
+
+def _classes(data: Iterable[Any]) -> int | None:
+    """How many classes there are, when that can be known without loading samples."""
+    if isinstance(data, DataLoader):
+        dataset = data.dataset
+        labels = dataset.tensors[-1] if isinstance(dataset, TensorDataset) else None
+        if labels is None or labels.is_floating_point() or labels.dim() != 1:
+            return None
+        return len(labels.unique())
+    if isinstance(data, Sequence):
+        found = [as_batch(raw).labels for raw in data]
+        if found and all(y is not None and not y.is_floating_point() for y in found):
+            return len(torch.cat([y.reshape(-1).cpu() for y in found if y is not None]).unique())
+    return None
 
 
 def _samples(data: Iterable[Any]) -> int | None:
     """How many samples there will be, at most, when that can be known without reading them."""
     if isinstance(data, DataLoader):
-        for counted in (data.sampler, data.dataset):
-            if isinstance(counted, Sized):
-                return len(counted)
-        return None
+        lengths = (_length(data.sampler), _length(data.dataset))
+        return next((n for n in lengths if n is not None), None)
     if isinstance(data, Sequence):
         return sum(as_batch(raw).size for raw in data)
     return None

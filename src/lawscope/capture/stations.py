@@ -55,9 +55,15 @@ class Station:
 
 @dataclass(frozen=True)
 class Stations:
-    """Everything that can be measured in a network, in the order the data meets it."""
+    """Everything that can be measured in a network, in the order the data meets it.
+
+    Attributes:
+        all: the stations.
+        skipped: layers whose activations have no row per sample, or are no floats.
+    """
 
     all: tuple[Station, ...]
+    skipped: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Station]:
         return iter(self.all)
@@ -97,13 +103,16 @@ def find_stations(found: Trace) -> Stations:
     layers = _layers(found)
     blocks = _blocks(found.seen)
     entrance = _entrance(blocks)
-    stations = []
+    stations: list[Station] = []
+    skipped: list[str] = []
     root_input = _input_station(found, blocks)
     if root_input is not None:
         stations.append(root_input)
     for seen in _unique_names(found.seen):
         batch_dim = _batch_dim(seen.shape, found.batch)
         if batch_dim is None or not seen.dtype.is_floating_point:
+            if seen in layers:
+                skipped.append(_name(seen))
             continue
         if entrance is not None and seen is entrance:
             stations.append(_entrance_station(found, seen))
@@ -130,7 +139,7 @@ def find_stations(found: Trace) -> Stations:
             )
         )
     # By operation, so that the entrance of the first block stands where its tensor was made.
-    return Stations(tuple(sorted(stations, key=lambda s: s.operation)))
+    return Stations(tuple(sorted(stations, key=lambda s: s.operation)), tuple(skipped))
 
 
 def _input_station(found: Trace, blocks: list[Seen]) -> Station | None:

@@ -148,7 +148,8 @@ class _Watcher(TorchFunctionMode):
         outputs = list(tensors_in(output))
         if not outputs:
             return output
-        path = self.paths[self.stack[-1]]
+        # A pre-hook of the user's on the network itself runs before any module is entered.
+        path = self.paths[self.stack[-1]] if self.stack else ""
         kind = function_kind(name, [*args, *kwargs.values()])
         channels = self.upstream_channels(sources)
         if kind == "weight":

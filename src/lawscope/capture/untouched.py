@@ -48,11 +48,14 @@ def untouched(model: nn.Module) -> Iterator[None]:
     """
     modules = list(model.modules())
     modes = [module.training for module in modules]
+    # Names too: a network may fill a buffer that was None, or register a new one.
     buffers = [
-        (module, name, buffer, buffer.detach().clone())
-        for module in modules
-        for name, buffer in module._buffers.items()
-        if buffer is not None
+        (
+            m,
+            dict(m._buffers),
+            {n: b.detach().clone() for n, b in m._buffers.items() if b is not None},
+        )
+        for m in modules
     ]
     compiled = [(m, m._compiled_call_impl) for m in modules if m._compiled_call_impl is not None]
     for module, _ in compiled:
@@ -64,15 +67,17 @@ def untouched(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
-        for module, name, buffer, value in buffers:
-            _put_back(module, name, buffer, value)
+        for module, found, values in buffers:
+            module._buffers.clear()
+            module._buffers.update(found)
+            for name, value in values.items():
+                _put_back(found[name], value)
         for module, call in compiled:
             module._compiled_call_impl = call
 
 
-def _put_back(module: nn.Module, name: str, buffer: Tensor, value: Tensor) -> None:
-    """The same buffer object with the same value, even where the network replaced it."""
-    module._buffers[name] = buffer
-    if not torch.equal(buffer, value):
+def _put_back(buffer: Tensor | None, value: Tensor) -> None:
+    """Write the old value into the old tensor, where the network has changed it."""
+    if buffer is not None and not torch.equal(buffer, value):
         with torch.no_grad():
             buffer.copy_(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +75,8 @@ def scan(
     size: Annotated[str | None, typer.Option(help="Resize images, e.g. 32x32.")] = None,
     split: Annotated[str, typer.Option(help="train or test.")] = "train",
     samples: Annotated[
-        int | None, typer.Option(help="Use this many samples, evenly over classes.", min=2)
+        int | None,
+        typer.Option(help="How many: evenly over classes with --data, else the first.", min=2),
     ] = None,
     stations: Annotated[
         str,
@@ -90,7 +92,7 @@ def scan(
     batch_size: Annotated[int, typer.Option(help="Samples per forward pass.", min=1)] = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps …")] = "cpu",
     control: Annotated[bool, typer.Option(help="Also measure the same network untrained.")] = True,
-    seed: Annotated[int, typer.Option(help="For drawing samples.")] = 0,
+    seed: Annotated[int, typer.Option(help="For drawing samples.", min=0)] = 0,
     threads: Threads = None,
     json_: AsJson = False,
     out: Out = None,
@@ -105,24 +107,26 @@ def scan(
     """
     from lawscope.cli.scan import scan_target
 
-    report = scan_target(
-        target,
-        checkpoint=checkpoint,
-        data=data,
-        data_dir=data_dir,
-        size=size,
-        split=split,
-        samples=samples,
-        stations=stations,
-        pooling=pooling,
-        uncertainty=uncertainty,
-        memory=memory,
-        batch_size=batch_size,
-        device=device,
-        control=control,
-        seed=seed,
-        threads=threads,
-    )
+    # Whatever the user's code prints must not end up in the JSON.
+    with redirect_stdout(sys.stderr) if json_ else nullcontext():
+        report = scan_target(
+            target,
+            checkpoint=checkpoint,
+            data=data,
+            data_dir=data_dir,
+            size=size,
+            split=split,
+            samples=samples,
+            stations=stations,
+            pooling=pooling,
+            uncertainty=uncertainty,
+            memory=memory,
+            batch_size=batch_size,
+            device=device,
+            control=control,
+            seed=seed,
+            threads=threads,
+        )
     deliver(report, json_=json_, out=out)
 
 
@@ -135,7 +139,7 @@ def demo(
     per_class: Annotated[
         int, typer.Option(help="Training samples per class, at most 500.", min=2, max=500)
     ] = 100,
-    seed: Annotated[int, typer.Option(help="Of samples, weights and batches.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of samples, weights and batches.", min=0)] = 0,
     threads: Threads = None,
     json_: AsJson = False,
     out: Out = None,

@@ -27,7 +27,7 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
     """
     weights = read_weights(path)
     expected = model.state_dict()
-    for prefix in PREFIXES:
+    for prefix in PREFIXES * 2:  # wrappers may be nested
         if not set(weights) & set(expected):
             weights = {k.removeprefix(prefix): v for k, v in weights.items()}
     missing = [k for k in expected if k not in weights]

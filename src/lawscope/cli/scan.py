@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from lawscope.capture.batches import as_batch
+from lawscope.capture.source import Source
 from lawscope.cli.checkpoint import load_checkpoint
 from lawscope.cli.data import load_data
 from lawscope.cli.target import Target, load_target
@@ -70,6 +69,11 @@ def scan_target(
                 f"{target} gives no data; define 'data' in it, or pass --data with a data set, an "
                 ".npz or a folder of images."
             )
+        if size is not None or data_dir is not None or split != "train":
+            raise LawscopeError(
+                "--size, --split and --data-dir are about --data; the target's own data is taken "
+                "as it is."
+            )
         if samples is not None:
             loader = _first_samples(loader, samples)
     untrained = _control(found, checkpoint, where) if control else None
@@ -81,7 +85,7 @@ def scan_target(
                 loader,
                 control=untrained,
                 name=found.name if checkpoint is None else f"{found.name} · {checkpoint.name}",
-                stations=stations.split(",") if "," in stations else stations,
+                stations=[s.strip() for s in stations.split(",")] if "," in stations else stations,
                 uncertainty=None if uncertainty == "none" else uncertainty,  # type: ignore[arg-type]
                 memory=memory,
                 pooling=pooling,  # type: ignore[arg-type]
@@ -118,8 +122,8 @@ def _control(found: Target, checkpoint: Path | None, where: torch.device) -> nn.
 def _first_samples(loader: Any, samples: int) -> Any:
     """Whole batches up to the first that reaches ``samples``, the last one cut."""
     batches, left = [], samples
-    for raw in islice(iter(loader), samples):
-        batch = as_batch(raw).head(left)
+    for whole in Source(loader):
+        batch = whole.head(left)
         batches.append(
             {**batch.kwargs, "labels": batch.labels}
             if batch.kwargs

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +16,7 @@ from torch import nn
 from lawscope.errors import LawscopeError
 
 
-@dataclass(frozen=True)
+@dataclass
 class Target:
     """What a target offers.
 
@@ -29,6 +29,7 @@ class Target:
     name: str
     maker: Any
     given: Any = None
+    _first: Any = field(default=None, init=False, repr=False)
 
     @property
     def rebuilds(self) -> bool:
@@ -42,6 +43,8 @@ class Target:
             LawscopeError: what was found is no network, or building it fails.
         """
         built = self._made()
+        if self._first is None:  # kept, because its data belongs to its model
+            self._first = built
         model = built[0] if isinstance(built, tuple) and built else built
         if not isinstance(model, nn.Module):
             raise LawscopeError(
@@ -58,7 +61,7 @@ class Target:
                 if callable(self.given) and not hasattr(self.given, "__iter__")
                 else self.given
             )
-        built = self._made() if self.rebuilds else None
+        built = self._first if self.rebuilds else None
         return built[1] if isinstance(built, tuple) and len(built) > 1 else None
 
     def _made(self) -> Any:
@@ -118,7 +121,7 @@ def _imported(target: str, load: Any) -> Any:
         raise LawscopeError(
             f"{target} cannot be read: {error.msg} in line {error.lineno} of {error.filename}."
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise LawscopeError(
             f"{target} cannot be imported: {type(error).__name__}: {error}. --debug shows where."
         ) from error
@@ -139,7 +142,7 @@ def _called(maker: Any, name: str, what: str) -> Any:
         )
     try:
         return maker()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise LawscopeError(
             f"'{what}' of {name} raised {type(error).__name__}: {error}. --debug shows where."
         ) from error

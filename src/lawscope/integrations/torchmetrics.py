@@ -64,11 +64,13 @@ class Fuzziness(Metric):
     def _merged(self) -> ClassScatter:
         """All rows in one statistic, whether they are one tensor, a list, or gathered ranks."""
         merged = ClassScatter("scatter")
+        settings = merged.state_dict()["settings"]
         columns = [_rows(getattr(self, n)) for n in ("labels", "counts", "means", "scatter")]
         for label, count, mean, scatter in zip(*columns, strict=True):
             part = ClassScatter("scatter")
             part.load_state_dict(
                 {
+                    "settings": settings,
                     "classes": label[None],
                     "counts": torch.zeros(0, dtype=torch.int64),
                     "scatter_counts": count[None],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lawscope.laws.line import LineFit
 from lawscope.laws.separation_result import Verdict
 from lawscope.laws.uncertainty import Replicates, jackknife
-from lawscope.laws.verdict import HALVING
+from lawscope.laws.verdict import HALVING, MIN_STATIONS
 
 FloatArray = NDArray[np.float64]
 IDLE = float(np.log(0.8))
@@ -37,7 +37,9 @@ def advise(
     """
     sentences: list[str] = []
     unit = granularity.removesuffix("s") if granularity in ("layers", "blocks") else "station"
-    if replicates is not None and len(curve) > 2 and np.isfinite(curve).all():
+    if not np.isfinite(curve).all() or not np.isfinite(_curves(replicates)).all():
+        replicates = None  # nothing sure can be said
+    if replicates is not None and len(curve) > 2:
         idle = _idle_top(unit, stations, curve, replicates)
         sentences += idle
         if not idle and verdict != "holds":
@@ -49,9 +51,9 @@ def advise(
             f"The law holds: each {unit} keeps about {fit.rho:.0%} of the fuzziness it is given, "
             f"D halves every {fit.half_life:.1f} {unit}s."
         )
-    if replicates is not None and np.isfinite(curve).all():
+    if replicates is not None:
         sentences += _samples(curve, replicates, smallest_class)
-    if verdict != "holds" and not sentences:
+    if verdict == "does not hold" and not sentences:
         sentences += _uneven(stations, fit)
     if not sentences:
         sentences.append(
@@ -59,6 +61,10 @@ def advise(
             "per class would narrow the interval."
         )
     return tuple(sentences)
+
+
+def _curves(replicates: Replicates | None) -> FloatArray:
+    return np.zeros(0) if replicates is None else replicates.curves
 
 
 def _idle_top(
@@ -157,12 +163,20 @@ def _samples(curve: FloatArray, replicates: Replicates, smallest_class: int) -> 
     ]
 
 
+def _straighter(other: LineFit, fit: LineFit) -> bool:
+    """Whether another granularity surely falls along a straighter line, of enough points."""
+    if len(other.residuals) < MIN_STATIONS or not other.slope < 0:
+        return False
+    surely = other.interval.get("pearson", (other.pearson,) * 2)[1] < fit.pearson
+    return surely and other.pearson < fit.pearson - STRAIGHTER
+
+
 def _granularity(granularity: str, fit: LineFit, granularities: dict[str, LineFit]) -> list[str]:
     """Another granularity in which the line is straighter."""
     others = {
         name: other
         for name, other in granularities.items()
-        if name != granularity and other.pearson < fit.pearson - STRAIGHTER and other.slope < 0
+        if name != granularity and _straighter(other, fit)
     }
     if not others:
         return []

@@ -121,7 +121,7 @@ def _intervals(log_values: FloatArray, replicates: Replicates) -> dict[str, tupl
     def numbers(curve: FloatArray) -> FloatArray:
         slope, intercept, pearson = line_numbers(curve)
         # Fisher's z; a perfect line has none, so it is kept a rounding error away from ±1.
-        z = math.atanh(max(-1 + 1e-15, min(1 - 1e-15, pearson)))
+        z = np.arctanh(np.clip(pearson, -1 + 1e-15, 1 - 1e-15))
         return np.array([slope, intercept, z])
 
     low, high = replicates.interval(numbers, log_values)

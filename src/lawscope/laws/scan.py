@@ -89,7 +89,7 @@ def scan(
     )
 
 
-def reinitialised(model: nn.Module, seed: int = 0) -> nn.Module | None:
+def reinitialised(model: nn.Module, seed: int = 20221030) -> nn.Module | None:
     """A copy of the network with new weights, or None when a module cannot draw its own.
 
     Every module that owns parameters must have ``reset_parameters``, as those of torch do. The
@@ -108,6 +108,9 @@ def reinitialised(model: nn.Module, seed: int = 0) -> nn.Module | None:
                 reset()
     finally:
         before.restore()
+    kept = dict(inner.named_parameters())
+    if any(p.dim() > 1 and torch.equal(p, kept[name]) for name, p in fresh.named_parameters()):
+        return None  # weights made of other tensors (weight_norm) were not drawn anew
     return fresh
 
 

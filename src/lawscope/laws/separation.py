@@ -21,7 +21,7 @@ from lawscope.laws.line import LineFit, fit_line, log_or_nan
 from lawscope.laws.registry import law
 from lawscope.laws.separation_result import Separation
 from lawscope.laws.uncertainty import Replicates, Uncertainty
-from lawscope.laws.verdict import judge
+from lawscope.laws.verdict import MIN_STATIONS, judge
 from lawscope.statistics.between import Weighting
 from lawscope.statistics.bootstrap import BOOTSTRAPS, bootstrap
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
@@ -135,12 +135,13 @@ class SeparationObserver:
                 self.measured.setdefault(station.operation, station)
         classes = self._expected_classes()
         folds = folds if uncertainty == "jackknife" else 1
-        self.index = GroupIndex(folds, _run(session.source.samples, classes * folds))
+        self.index = GroupIndex(folds)
         self.memory = parse_memory(memory)
         self.plan = self._plan(strategy, classes * folds)
         self.parts: dict[int, ClassFuzziness] = {}
         self.resamples: dict[int, FloatArray] = {}
         self.rows: Tensor | None = None
+        self.widths: dict[int, int] = {}
         self.round = 0
         self._start_round()
 
@@ -161,6 +162,13 @@ class SeparationObserver:
         """Update the station's statistic."""
         assert self.rows is not None
         scatter = self.scatter[station.operation]
+        before = self.widths.setdefault(station.operation, features.shape[1])
+        if before != features.shape[1]:
+            raise LawscopeError(
+                f"Station '{station.name}' gives {features.shape[1]} features in this batch and "
+                f"gave {before} before; feed inputs of one size, or choose a pooling that reduces "
+                "them to one."
+            )
         scatter.update_rows(features, self.rows)
         if self.session.source.read_once and scatter.strategy == "held":
             self._watch_budget()
@@ -170,14 +178,13 @@ class SeparationObserver:
         if not self.scatter:
             return
         second = any(s.in_second_pass for s in self.scatter.values())
-        if not second:
-            self._check_finite()
         if self.distributed:
             self._merge_ranks()
+        if not second:
+            self._check_finite()
         if not second and any(s.strategy == "two-pass" for s in self.scatter.values()):
             for scatter in self.scatter.values():
                 scatter.next_pass()
-            self.index.restart()
             return
         for operation, scatter in self.scatter.items():
             self.parts[operation] = scatter.compute()
@@ -227,16 +234,24 @@ class SeparationObserver:
             granularity=granularity,
             granularities=fits,
             settings=self._settings(chosen, int(counts.sum())),
-            warnings=_warnings(names, parts),
+            warnings=_warnings(names, parts) + self._left_out(granularity),
         )
 
     def _expected_classes(self) -> int:
         """A guess before the data is seen: labels of the first batch, width of the output."""
+        known = self.session.source.classes
+        if known is not None:
+            return max(2, known)
         first, logits = self.session.example.labels, self.session.output_shape
         seen = 0 if first is None else len(first.unique())
-        return max(2, seen, logits[1] if len(logits) == 2 else 0)
+        width = logits[1] if len(logits) == 2 else 0
+        # A backbone's output is wider than there are classes; a thousand is a classifier's most.
+        return max(2, seen, width if width <= 1000 else 0)
 
     def _plan(self, strategy: Strategy | None, groups: int) -> Plan:
+        if self.distributed and strategy is None and not self.session.source.read_once:
+            # Ranks must agree whatever their shards look like.
+            strategy = "two-pass"
         if self.uncertainty == "bootstrap":
             if strategy not in (None, "held"):
                 raise LawscopeError(
@@ -253,6 +268,8 @@ class SeparationObserver:
             samples=self.session.source.samples,
             memory=self.memory,
             forced=strategy,
+            certain=self.session.source.classes is not None,
+            one_round=self.distributed,
             read_once=self.session.source.read_once,
         )
 
@@ -277,7 +294,7 @@ class SeparationObserver:
             )
 
     def _check_finite(self) -> None:
-        for operation, scatter in self.scatter.items():
+        for operation, scatter in sorted(self.scatter.items()):
             if not scatter.finite:
                 raise LawscopeError(
                     f"Station '{self.measured[operation].name}' is the first with NaN or infinite "
@@ -312,7 +329,18 @@ class SeparationObserver:
         """What was asked for, or under "auto" the one with the straightest fall."""
         if self.selector != "auto":
             return self.selector if self.selector in GRANULARITIES else "chosen"
-        return min(fits, key=lambda name: _or(fits[name].pearson, 1.0))
+        return min(fits, key=lambda name: np.nan_to_num(fits[name].pearson, nan=1.0))
+
+    def _left_out(self, granularity: str) -> tuple[str, ...]:
+        """Layers that could not be measured, which must not go unsaid."""
+        names = self.session.stations.skipped
+        if granularity != "layers" or not names:
+            return ()
+        some = ", ".join(f"'{n}'" for n in names[:4]) + (" …" if len(names) > 4 else "")
+        return (
+            f"{len(names)} layer(s) are left out because their activations have no row per sample "
+            f"({some}).",
+        )
 
     def _settings(self, chosen: Sequence[Station], samples: int) -> dict[str, Any]:
         strategies = dict(zip(self.measured, self.plan.strategies, strict=True))
@@ -360,16 +388,11 @@ def _candidates(session: Session, selector: str | Sequence[str]) -> dict[str, tu
     for name in GRANULARITIES:
         members = session.stations.granularity(name)
         known = [{s.operation for s in others} for others in chosen.values()]
-        if len(members) > 2 and {s.operation for s in members} not in known:
+        if len(members) >= MIN_STATIONS and {s.operation for s in members} not in known:
             chosen.setdefault(name, members)
     if not chosen:
         chosen["layers"] = select(session.stations, "layers", session.module_names)
     return chosen
-
-
-def _run(samples: int | None, groups: int) -> int:
-    """Samples of a class that go to the same fold in a row: a quarter of a fold, 16 at most."""
-    return 1 if samples is None else max(1, min(16, samples // (4 * groups)))
 
 
 def _dim(station: Station, pooling: Pooling) -> int:
@@ -418,7 +441,3 @@ def _warnings(names: Sequence[str], parts: Sequence[ClassFuzziness]) -> tuple[st
                 "classes share a mean or lie on a line."
             )
     return tuple(sentences)
-
-
-def _or(value: float, otherwise: float) -> float:
-    return otherwise if value != value else value

@@ -29,7 +29,7 @@ class Separation:
         interval: 95 % interval of each D_l, shape (L, 2), or None without uncertainty. It is
             corrected for the small-sample bias of D, so it need not be centred on ``values``.
         classwise: D_l^k = Tr(SSw^k SSb⁺) with SSw^k normalised by n_k, shape (L, K);
-            Σ_k (n_k/n) D_l^k = D_l.
+            Σ_k π_k D_l^k = D_l, with π_k = n_k/n, or 1/K under ``weighting="class"``.
         classes: the K labels, sorted.
         counts: samples per class, shape (K,).
         class_names: names for ``classes`` where the data gave them, else the labels as text.

@@ -43,8 +43,12 @@ def judge(fit: LineFit, curve: np.ndarray, replicates: Replicates | None) -> tup
         )
     if not np.isfinite(curve).all():
         return "cannot be told", "at some station D is zero or undefined, so it has no logarithm."
-    if replicates is None or not np.isfinite(list(fit.interval["slope"])).all():
+    if replicates is None:
         return "cannot be told", "no interval was computed, and r alone does not decide."
+    if not np.isfinite(replicates.curves).all():
+        return "cannot be told", (
+            "the samples are too few for an interval: with a fold left out, no class has two."
+        )
     answers = [_falls(fit), _straight(fit), _no_outlier(fit, curve, replicates)]
     for certain, sentence in answers:
         if certain is False:
@@ -87,11 +91,13 @@ def _no_outlier(fit: LineFit, curve: np.ndarray, replicates: Replicates) -> tupl
         return np.asarray(np.abs(log_values - intercept - slope * index) / fall)
 
     measured = shares(curve)
-    low, _ = replicates.interval(shares, curve)
+    low, high = replicates.interval(shares, curve)
     worst = int(measured.argmax())
     said = f"the largest residual, at index {worst}, is {measured[worst]:.0%} of the fall"
     if (low > MAX_RESIDUAL).any():
         return False, f"{said}, beyond {MAX_RESIDUAL:.0%}"
-    if (measured > MAX_RESIDUAL).any():
-        return None, f"{said}, and its interval reaches below {MAX_RESIDUAL:.0%}"
+    if (np.maximum(measured, high) > MAX_RESIDUAL).any():
+        return None, (
+            f"{said}, and the intervals do not settle whether all are below {MAX_RESIDUAL:.0%}"
+        )
     return True, said

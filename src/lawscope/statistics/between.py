@@ -8,7 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from lawscope.errors import LawscopeError
+
 Weighting = Literal["count", "class"]
+WEIGHTINGS = ("count", "class")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,12 @@ def between_frames(means: Tensor, counts: Tensor, weighting: Weighting = "count"
 
     Returns:
         The frames, one for each leading index.
+
+    Raises:
+        LawscopeError: no such weighting.
     """
+    if weighting not in WEIGHTINGS:
+        raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
     counts = counts.to(means)
     raw = counts if weighting == "count" else (counts > 0).to(means)
     weights = raw / raw.sum(dim=-1, keepdim=True)

@@ -19,7 +19,8 @@ from lawscope.statistics.group_means import GroupMeans
 from lawscope.statistics.memory import STRATEGIES, Strategy
 from lawscope.statistics.span_scatter import Span, SpanScatter
 
-# Below this D is the rounding of float64 sums: every sample sits on its class mean.
+# Below this D is the rounding of float64 sums: every sample sits on its class mean. Above its
+# inverse the class means differ by rounding only.
 ROUNDING = 1e-26
 
 
@@ -135,6 +136,7 @@ class ClassScatter:
         if self.strategy == "two-pass" and self._second is None:
             self._second = SpanScatter(self._span())
             self._means = GroupMeans()  # the span has taken over what it needs
+        self.index.restart()
 
     def compute(self) -> ClassFuzziness:
         """The fuzziness of everything seen.
@@ -151,6 +153,9 @@ class ClassScatter:
         classwise = within / counts.clamp(min=1)
         values = (span.all_weights().cpu() * classwise).sum(dim=1)
         values[values < ROUNDING] = 0
+        # Without a class of two samples there is no spread, and D would be 0 for want of data.
+        samples, present = counts.sum(dim=1), (counts > 0).sum(dim=1)
+        values[(samples <= present) | (values > 1 / ROUNDING)] = torch.nan
         if not self._means_differ(span):
             values[:] = torch.nan
         order = np.argsort(np.array(self.classes))
@@ -200,6 +205,7 @@ class ClassScatter:
             raise LawscopeError("The second pass has begun; save the state before next_pass().")
         held = self._held
         state = {
+            "settings": torch.tensor([STRATEGIES.index(self.strategy), self.index.folds]),
             "classes": torch.tensor(self.classes, dtype=torch.int64),
             **self._means.state(),
             **self._full.state(),
@@ -210,7 +216,17 @@ class ClassScatter:
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take over a state given by :meth:`state_dict` of a statistic with the same settings."""
+        """Take over a state given by :meth:`state_dict` of a statistic with the same settings.
+
+        Raises:
+            LawscopeError: the state is of another strategy or another number of folds.
+        """
+        strategy, folds = state["settings"].tolist()
+        if (STRATEGIES[strategy], folds) != (self.strategy, self.index.folds):
+            raise LawscopeError(
+                f"The state is of strategy '{STRATEGIES[strategy]}' with {folds} folds, the "
+                f"statistic of '{self.strategy}' with {self.index.folds}; make it alike."
+            )
         self.reset()
         self.index.adopt(state["classes"].tolist())
         self._means.load(state)

@@ -50,4 +50,5 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
     if means.norm() <= 1e-13 * centre.norm():
         return float("nan")
     deviation = x @ frame.matrix.T - (means @ frame.matrix.T)[inverse]
-    return float(deviation.square().sum(dim=1) @ (frame.weights / counts)[inverse])
+    value = float(deviation.square().sum(dim=1) @ (frame.weights / counts)[inverse])
+    return value if value <= 1e26 else float("nan")  # means that differ by rounding only

@@ -7,19 +7,36 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+# Runs double once every fold holds (per class) 8, 32, 128 and 512 samples, so that folds of one
+# class never differ by more than a quarter, and a small class is spread as widely as can be.
+_RUNS = ((0, 1), (8, 2), (32, 4), (128, 8), (512, 16))
+
+
+def fold_of(number: Tensor, folds: int) -> Tensor:
+    """Fold of the j-th sample of a class, counted from 0.
+
+    Example:
+        >>> fold_of(torch.tensor([0, 1, 2, 3, 15, 16, 17, 18, 19, 20]), 2).tolist()
+        [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
+    """
+    fold = torch.zeros_like(number)
+    for per_fold, run in _RUNS:
+        start = per_fold * folds
+        fold = torch.where(number >= start, (number - start) // run % folds, fold)
+    return fold
+
 
 class GroupIndex:
     """Discovers classes as labels arrive and deals each class's samples out to folds in turn.
 
     A group is a (class, fold) pair and owns one row, ``class position · folds + fold``, where the
     position is the order in which classes were first met. Rows therefore never move while new
-    classes turn up. The j-th sample of a class goes to fold ⌊j/run⌋ mod F, so folds are stratified
-    by class whatever the order of the data. Runs keep a batch within few groups, whose sums then
-    stay in the cache.
+    classes turn up. The samples of a class are dealt to the folds in turn, so folds are stratified
+    by class whatever the order of the data: one by one at first, and in longer runs once a class
+    is large, which keeps a batch within few groups, whose sums then stay in the cache.
 
     Args:
         folds: number of folds F; 1 for no folds.
-        run: how many samples of a class in a row go to the same fold.
 
     Example:
         >>> index = GroupIndex(folds=2)
@@ -29,10 +46,10 @@ class GroupIndex:
         [-3, 7]
     """
 
-    def __init__(self, folds: int = 1, run: int = 1) -> None:
-        if folds < 1 or run < 1:
-            raise ValueError(f"folds and run must be at least 1, got {folds} and {run}")
-        self.folds, self.run = folds, run
+    def __init__(self, folds: int = 1) -> None:
+        if folds < 1:
+            raise ValueError(f"folds must be at least 1, got {folds}")
+        self.folds = folds
         self.classes: list[int] = []
         self._position: dict[int, int] = {}
         self._seen: list[int] = []
@@ -65,7 +82,7 @@ class GroupIndex:
         rank = torch.empty_like(inverse)
         rank[order] = torch.arange(len(labels)) - starts[inverse[order]]
         seen = torch.tensor([self._seen[p] for p in positions.tolist()])
-        fold = (seen[inverse] + rank) // self.run % self.folds
+        fold = fold_of(seen[inverse] + rank, self.folds)
         for position, count in zip(positions.tolist(), counts.tolist(), strict=True):
             self._seen[position] += count
         return positions[inverse] * self.folds + fold

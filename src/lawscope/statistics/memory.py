@@ -84,6 +84,8 @@ def plan(
     samples: int | None,
     memory: int,
     forced: Strategy | None = None,
+    certain: bool = True,
+    one_round: bool = False,
     read_once: bool = False,
 ) -> Plan:
     """Choose by cost; the value measured is the same under every choice.
@@ -101,6 +103,8 @@ def plan(
         samples: number of samples when known.
         memory: budget in bytes.
         forced: one strategy for all stations.
+        certain: the number of groups is known; a guess is no reason to refuse a station.
+        one_round: keep stations together whatever they need, as ranks that must agree do.
         read_once: the data cannot be read again, so that only one pass is possible. When the
             number of samples is not known, holding is tried up to the budget.
 
@@ -110,14 +114,14 @@ def plan(
     everything = tuple(range(len(loads)))
     if forced is not None:
         if forced == "two-pass":
-            return _two_pass(loads, groups, memory)
+            return _two_pass(loads, groups, memory, certain, one_round)
         need = sum(
             load.scatter_bytes(groups)
             if forced == "scatter"
             else load.held_bytes(groups, samples or 0)
             for load in loads
         )
-        if need > memory:
+        if need > memory and certain and not one_round:
             raise LawscopeError(
                 f"strategy={forced!r} needs {_size(need)} for {len(loads)} stations, more than "
                 f"memory={_size(memory)}; raise memory= or leave the strategy to lawscope."
@@ -132,7 +136,7 @@ def plan(
             f"more than memory={_size(memory)}; raise memory=, or pass a list or a DataLoader "
             "that can be read twice."
         )
-    return _two_pass(loads, groups, memory)
+    return _two_pass(loads, groups, memory, certain, one_round)
 
 
 def _one_pass(
@@ -154,7 +158,9 @@ def _one_pass(
     return tuple(strategies), need
 
 
-def _two_pass(loads: Sequence[Load], groups: int, memory: int) -> Plan:
+def _two_pass(
+    loads: Sequence[Load], groups: int, memory: int, certain: bool, one_round: bool
+) -> Plan:
     """Rounds of consecutive stations whose tables fit the budget together."""
     rounds: list[list[int]] = []
     room = 0
@@ -166,7 +172,7 @@ def _two_pass(loads: Sequence[Load], groups: int, memory: int) -> Plan:
                 f"folds): its means alone need {_size(need)}, more than memory={_size(memory)}; "
                 "raise memory=, lower folds=, or measure fewer classes."
             )
-        if not rounds or need > room:
+        if not rounds or (need > room and not one_round):
             rounds.append([])
             room = memory
         rounds[-1].append(i)

@@ -8,7 +8,7 @@ from torch import Tensor
 from lawscope.statistics.between import Frames, Weighting, between_frames
 from lawscope.statistics.widen import Widener
 
-FAR = 300.0
+FAR = 30.0
 
 
 class Span:
@@ -112,11 +112,11 @@ class _FoldSpan:
         replicates, rank, dim = matrix.shape
         rows = matrix.reshape(-1, dim)
         offset = rows @ shift
-        # Class means lie about one unit apart here. Only where the features sit hundreds of units
+        # Class means lie about one unit apart here. Only where the features sit tens of units
         # away from the origin are they worth centring before the product rather than after it.
         self.shift = shift.to(dtype) if float(offset.abs().max()) > FAR else None
         if self.shift is not None:
-            offset = torch.zeros_like(offset)
+            offset = rows @ (shift - self.shift.to(shift))  # what rounding the shift left over
         self.matrix = rows.T.to(dtype).contiguous()
         centres = centres.reshape(replicates * rank, -1) + offset[:, None]
         self.centres = centres.T.to(dtype).contiguous()

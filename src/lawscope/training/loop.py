@@ -62,13 +62,16 @@ def train(
         Loss and accuracy after the last epoch.
     """
     optimizer = _optimizer(model, recipe)
+    thirds = [recipe.epochs // 3, 2 * recipe.epochs // 3]
     schedule = torch.optim.lr_scheduler.MultiStepLR(
-        optimizer, [recipe.epochs // 3, 2 * recipe.epochs // 3], gamma=0.1
+        optimizer, [epoch for epoch in thirds if epoch > 0], gamma=0.1
     )
     generator = torch.Generator().manual_seed(recipe.seed)
     model.train()
     for epoch in range(1, recipe.epochs + 1):
         for rows in torch.randperm(len(x), generator=generator).split(recipe.batch_size):
+            if len(rows) == 1:  # BatchNorm cannot train on a single sample
+                continue
             optimizer.zero_grad(set_to_none=True)
             nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
             optimizer.step()
