@@ -18,7 +18,7 @@ from lawscope.capture.session import open_session
 from lawscope.capture.source import RandomState
 from lawscope.capture.untouched import unwrapped
 from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.laws import separation as _separation  # noqa: F401  registers the law
+from lawscope.laws import separation_observer as _registered  # noqa: F401
 from lawscope.laws.registry import LAWS
 from lawscope.laws.report import Report
 from lawscope.laws.uncertainty import Uncertainty
