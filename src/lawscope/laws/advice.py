@@ -33,7 +33,7 @@ def advise(
     """Advice on depth, balance, granularity and sample size; the most important first.
 
     Every sentence is bound to evidence: to an interval that leaves no doubt about its sign, or to
-    a number it quotes. With nothing to say against the network, the law itself is the sentence.
+    a number it quotes. Where the law holds, that is the first sentence.
     """
     sentences: list[str] = []
     unit = granularity.removesuffix("s") if granularity in ("layers", "blocks") else "station"
@@ -47,9 +47,10 @@ def advise(
         sentences += _risers(unit, stations, curve, replicates)
     sentences += _granularity(granularity, fit, granularities)
     if verdict == "holds":
-        sentences.append(
+        sentences.insert(
+            0,
             f"The law holds: each {unit} keeps about {fit.rho:.0%} of the fuzziness it is given, "
-            f"D halves every {fit.half_life:.1f} {unit}s."
+            f"D halves every {fit.half_life:.1f} {unit}s.",
         )
     if replicates is not None:
         sentences += _samples(curve, replicates, smallest_class)
