@@ -34,8 +34,9 @@ def between_frames(means: Tensor, counts: Tensor, weighting: Weighting = "count"
     """Thin SVD of the weighted, centred class means (003 eq. 1 without any d×d matrix).
 
     With B = √π_k (x̄_k − x̄), shape K×d, SSb = BᵀB. From B = U S Vᵀ follows SSb⁺ = V S⁻² Vᵀ, so
-    D = Σ_k π_k/n_k Σ_i ‖S⁻¹Vᵀ(x_ki − x̄_k)‖². Singular values below max(K, d)·ε·S_max count as
-    zero. The d×d pseudo-inverse would square the condition number; this does not.
+    D = Σ_k π_k/n_k Σ_i ‖S⁻¹Vᵀ(x_ki − x̄_k)‖². Singular values below max(K, d)·ε·(S_max + |x̄|)
+    count as zero, as does the K-th. The d×d pseudo-inverse would square the condition number; this
+    does not.
 
     Args:
         means: class means, shape (..., K, d), float64; any common shift is allowed.
@@ -54,10 +55,13 @@ def between_frames(means: Tensor, counts: Tensor, weighting: Weighting = "count"
     counts = counts.to(means)
     raw = counts if weighting == "count" else (counts > 0).to(means)
     weights = raw / raw.sum(dim=-1, keepdim=True)
-    centre = (weights[..., None] * means).sum(dim=-2, keepdim=True)
+    centre = weights[..., None, :] @ means
     between = weights.sqrt()[..., None] * (means - centre)
     _, singular, right = torch.linalg.svd(between, full_matrices=False)
-    largest = singular.amax(dim=-1, keepdim=True)
-    kept = singular > max(means.shape[-2:]) * torch.finfo(means.dtype).eps * largest
-    inverse = torch.where(kept, 1 / torch.where(kept, singular, 1.0), 0.0)
+    # The means carry the rounding of their own size, which centring them does not take away.
+    size = singular[..., :1] + centre.norm(dim=-1)
+    kept = singular > max(means.shape[-2:]) * torch.finfo(means.dtype).eps * size
+    # K centred means span K − 1 directions at most: what is left of another is rounding.
+    kept[..., means.shape[-2] - 1 :] = False
+    inverse = torch.where(kept, singular.reciprocal(), 0.0)
     return Frames(inverse[..., None] * right, kept.sum(dim=-1), weights)

@@ -145,6 +145,8 @@ class ClassScatter:
             LawscopeError: nothing seen, one class only, no class with two samples, or a second
                 pass that is missing or saw other data.
         """
+        if self._second is None and not self.finite:
+            raise LawscopeError("The features contain NaN or infinite values; clean them first.")
         span = self._second.span if self._second is not None else self._span()
         squares = self._squares(span)
         counts = span.all_counts().to(squares)

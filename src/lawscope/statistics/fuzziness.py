@@ -43,12 +43,16 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
             f"{len(x)} samples in {len(classes)} class(es): separation needs two classes and a "
             "class with two samples."
         )
-    centre = x.mean(dim=0, dtype=torch.float64)
-    x = x - centre
+    x = x.to(torch.float64)
     means = x.new_zeros(len(classes), x.shape[1]).index_add_(0, inverse, x) / counts[:, None]
+    if not bool(means.isfinite().all()):
+        raise LawscopeError("The features contain NaN or infinite values; clean them first.")
     frame = between_frames(means, counts, weighting)
-    if means.norm() <= 1e-13 * centre.norm():
+    # Rows beyond the rank are zero. Samples on the right: the thin side of a product goes first.
+    matrix = frame.matrix[: int(frame.rank)]
+    if not len(matrix) or (means - means[0]).norm() <= 1e-13 * means[0].norm():
         return float("nan")
-    deviation = x @ frame.matrix.T - (means @ frame.matrix.T)[inverse]
-    value = float(deviation.square().sum(dim=1) @ (frame.weights / counts)[inverse])
+    deviation = (matrix @ x.T).sub_((matrix @ means.T)[:, inverse])
+    spread = deviation.square_().sum(dim=0)
+    value = float(spread @ (frame.weights / counts)[inverse])
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
