@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.between import Weighting, between_frames
+from lawscope.statistics.between import WEIGHTINGS, Weighting
 from lawscope.statistics.features import as_features, as_labels
 
 
@@ -35,24 +37,48 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         >>> round(fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1]), 12)
         0.04
     """
-    x = as_features(features)
-    y = as_labels(labels, len(x)).to(x.device)
-    classes, inverse, counts = torch.unique(y, return_inverse=True, return_counts=True)
-    if len(classes) < 2 or len(x) <= len(classes):
+    tensor = as_features(features).to("cpu", torch.float64)
+    inverse, counts = _groups(as_labels(labels, len(tensor)).cpu().numpy())
+    if len(counts) < 2 or len(tensor) <= len(counts):
         raise LawscopeError(
-            f"{len(x)} samples in {len(classes)} class(es): separation needs two classes and a "
+            f"{len(tensor)} samples in {len(counts)} class(es): separation needs two classes and a "
             "class with two samples."
         )
-    x = x.to(torch.float64)
-    means = x.new_zeros(len(classes), x.shape[1]).index_add_(0, inverse, x) / counts[:, None]
-    if not bool(means.isfinite().all()):
+    if weighting not in WEIGHTINGS:
+        raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
+    # Numpy from here on: on small data its calls cost a fraction of torch's.
+    sums = torch.zeros(len(counts), tensor.shape[1], dtype=torch.float64)
+    means = sums.index_add_(0, torch.from_numpy(inverse), tensor).numpy() / counts[:, None]
+    if not np.isfinite(means).all():
         raise LawscopeError("The features contain NaN or infinite values; clean them first.")
-    frame = between_frames(means, counts, weighting)
-    # Rows beyond the rank are zero. Samples on the right: the thin side of a product goes first.
-    matrix = frame.matrix[: int(frame.rank)]
-    if not len(matrix) or (means - means[0]).norm() <= 1e-13 * means[0].norm():
+    x = tensor.numpy()
+    shares = counts if weighting == "count" else np.ones(len(counts))
+    weights = shares / shares.sum()
+    centre = weights @ means
+    between = np.sqrt(weights)[:, None] * (means - centre)
+    _, singular, right = np.linalg.svd(between, full_matrices=False)
+    # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
+    tolerance = max(means.shape) * np.finfo(np.float64).eps * (singular[0] + np.linalg.norm(centre))
+    rank = min(int((singular > tolerance).sum()), len(counts) - 1)
+    if rank == 0:
         return float("nan")
-    deviation = (matrix @ x.T).sub_((matrix @ means.T)[:, inverse])
-    spread = deviation.square_().sum(dim=0)
-    value = float(spread @ (frame.weights / counts)[inverse])
+    matrix = right[:rank] / singular[:rank, None]
+    deviation = matrix @ x.T
+    deviation -= (matrix @ means.T)[:, inverse]
+    spread = np.einsum("ij,ij->j", deviation, deviation)
+    value = float(spread @ (weights / counts)[inverse])
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
+
+
+def _groups(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Class position of each sample, and samples per class; by counting where labels are dense."""
+    if not len(labels):
+        return labels, labels
+    lowest = int(labels.min())
+    if int(labels.max()) - lowest > 4 * len(labels):
+        _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        return inverse, counts
+    shifted = labels - lowest
+    every = np.bincount(shifted)
+    position = np.cumsum(every > 0) - 1
+    return position[shifted], every[every > 0]
