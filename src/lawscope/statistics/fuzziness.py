@@ -37,36 +37,39 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         >>> round(fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1]), 12)
         0.04
     """
-    tensor = as_features(features).to("cpu", torch.float64)
-    inverse, counts = _groups(as_labels(labels, len(tensor)).cpu().numpy())
-    if len(counts) < 2 or len(tensor) <= len(counts):
+    x = as_features(features).to("cpu", torch.float64)
+    inverse, counts = _groups(as_labels(labels, len(x)).cpu().numpy())
+    if len(counts) < 2 or len(x) <= len(counts):
         raise LawscopeError(
-            f"{len(tensor)} samples in {len(counts)} class(es): separation needs two classes and a "
+            f"{len(x)} samples in {len(counts)} class(es): separation needs two classes and a "
             "class with two samples."
         )
     if weighting not in WEIGHTINGS:
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
-    # Numpy from here on: on small data its calls cost a fraction of torch's.
-    sums = torch.zeros(len(counts), tensor.shape[1], dtype=torch.float64)
-    means = sums.index_add_(0, torch.from_numpy(inverse), tensor).numpy() / counts[:, None]
+    groups = torch.from_numpy(inverse)
+    sums = torch.zeros(len(counts), x.shape[1], dtype=torch.float64).index_add_(0, groups, x)
+    # Numpy for what is small, where its calls cost a fraction of torch's; torch for the products,
+    # so that only one pool of threads is at work.
+    means = sums.numpy() / counts[:, None]
     if not np.isfinite(means).all():
         raise LawscopeError("The features contain NaN or infinite values; clean them first.")
-    x = tensor.numpy()
     shares = counts if weighting == "count" else np.ones(len(counts))
     weights = shares / shares.sum()
-    centre = weights @ means
-    between = np.sqrt(weights)[:, None] * (means - centre)
-    _, singular, right = np.linalg.svd(between, full_matrices=False)
+    centre = (weights[:, None] * means).sum(axis=0)
+    between = torch.from_numpy(np.sqrt(weights)[:, None] * (means - centre))
+    singular, right = (part.numpy() for part in torch.linalg.svd(between, full_matrices=False)[1:])
     # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
-    tolerance = max(means.shape) * np.finfo(np.float64).eps * (singular[0] + np.linalg.norm(centre))
+    tolerance = (
+        max(means.shape) * np.finfo(np.float64).eps * (singular[0] + np.sqrt(centre @ centre))
+    )
     rank = min(int((singular > tolerance).sum()), len(counts) - 1)
     if rank == 0:
         return float("nan")
-    matrix = right[:rank] / singular[:rank, None]
+    matrix = torch.from_numpy(right[:rank] / singular[:rank, None])
     deviation = matrix @ x.T
-    deviation -= (matrix @ means.T)[:, inverse]
-    spread = np.einsum("ij,ij->j", deviation, deviation)
-    value = float(spread @ (weights / counts)[inverse])
+    deviation -= (matrix @ torch.from_numpy(means).T)[:, groups]
+    spread = deviation.square_().sum(dim=0)
+    value = float(spread @ torch.from_numpy(weights / counts)[groups])
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
 
 
