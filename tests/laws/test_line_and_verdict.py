@@ -1,5 +1,6 @@
 """The fit against numpy, the intervals against a closed form, the verdict both ways."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -160,3 +161,20 @@ def test_advice_names_where_an_uneven_curve_leaves_its_line():
 
 def test_a_law_that_holds_is_the_advice():
     assert advice(-0.5 * np.arange(8))[0].startswith("The law holds: each layer keeps about 61%")
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ((-0.999, -0.985), "holds"),
+        ((-0.999, -0.970), "cannot be told"),
+        ((-0.975, -0.960), "does not hold"),
+    ],
+)
+def test_the_whole_interval_of_r_decides(ends, expected):
+    """Each end matters: r itself is the same in all three."""
+    curve = -0.5 * np.arange(8)
+    again = replicates(curve, 0.02)
+    fit = fit_line(np.exp(curve), again)
+    judged = dataclasses.replace(fit, interval={**fit.interval, "pearson": ends})
+    assert judge(judged, curve, again)[0] == expected
