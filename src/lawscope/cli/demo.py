@@ -10,7 +10,8 @@ from lawscope.errors import LawscopeError
 from lawscope.laws.report import Report
 from lawscope.laws.scan import scan
 from lawscope.progress import progress
-from lawscope.training.loop import OPTIMIZERS, Recipe, train
+from lawscope.training.loop import train
+from lawscope.training.recipe import OPTIMIZERS, Recipe
 from lawscope.zoo.datasets import load
 from lawscope.zoo.inputs import as_inputs
 from lawscope.zoo.networks import feedforward

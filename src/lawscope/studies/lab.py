@@ -1,0 +1,66 @@
+"""Where a study measures: trained networks with their data, and the law on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from lawscope.laws.separation import separation
+from lawscope.laws.separation_result import Separation
+from lawscope.studies.plan import Training
+from lawscope.studies.run import Run
+
+
+class Shelf(Protocol):
+    """Where finished trainings are; reads one or raises."""
+
+    def run(self, training: Training) -> Run:
+        """The finished training."""
+        ...
+
+
+class Lab:
+    """What ``measure`` of a study is given.
+
+    Attributes:
+        settings: of the preset, with ``seeds`` as asked for.
+        tell: reports progress in words ("measuring 3 of 57").
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        shelf: Shelf,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.settings = settings
+        self.tell = tell
+        self._shelf = shelf
+
+    def run(self, training: Training) -> Run:
+        """The finished training with its weights and accuracy."""
+        return self._shelf.run(training)
+
+    def separation(
+        self,
+        training: Training,
+        *,
+        epoch: int | None = None,
+        split: str = "train",
+        stations: str = "layers",
+        uncertainty: Literal["jackknife", "bootstrap"] | None = "jackknife",
+    ) -> Separation:
+        """The law of data separation on a trained network, on its own data in eval mode."""
+        run = self.run(training)
+        data = run.samples
+        pair = (data.x, data.y) if split == "train" else (data.x_test, data.y_test)
+        return separation(
+            run.network(epoch), _batched(*pair), stations=stations, uncertainty=uncertainty
+        )
+
+
+def _batched(x: Tensor, y: Tensor, size: int = 500) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(torch.split(x, size), torch.split(y, size), strict=True))
