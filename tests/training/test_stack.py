@@ -13,7 +13,7 @@ from lawscope.errors import LawscopeError
 from lawscope.training.loop import train
 from lawscope.training.recipe import Recipe
 from lawscope.training.stack import train_stack
-from lawscope.training.stack_norm import BatchNorm
+from lawscope.training.stack_layers import BatchNorm
 from lawscope.zoo.networks import build
 
 RATES = {"sgd": 0.03, "momentum": 0.03, "adam": 1e-3}
@@ -163,28 +163,26 @@ def test_what_cannot_share_a_stack_is_said() -> None:
 
 def test_batch_norm_is_the_librarys() -> None:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(5, 12, generator=generator, dtype=torch.float64) * 3 + 100
+    x = torch.randn(1, 5, 12, generator=generator, dtype=torch.float64) * 3 + 100
     theirs = nn.BatchNorm1d(5, dtype=torch.float64)
     with torch.no_grad():
         theirs.weight.uniform_(0.5, 2, generator=generator)
         theirs.bias.normal_(generator=generator)
-    mean, var = torch.zeros(5, dtype=torch.float64), torch.ones(5, dtype=torch.float64)
-    ours = BatchNorm.apply(x, theirs.weight, theirs.bias, mean, var, 0.1, 1e-5)
-    torch.testing.assert_close(ours, theirs(x.T).T, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(mean, theirs.running_mean, rtol=1e-12, atol=0)
-    torch.testing.assert_close(var, theirs.running_var, rtol=1e-12, atol=0)
-
-
-def test_batch_norm_derivative() -> None:
-    generator = torch.Generator().manual_seed(1)
-    shapes = [(3, 7), (3,), (3,)]
-    leaves = [
-        torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
-        for shape in shapes
-    ]
-
-    def normalise(x, weight, bias):
-        fresh = torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
-        return BatchNorm.apply(x, weight, bias, *fresh, 0.1, 1e-5)
-
-    assert torch.autograd.gradcheck(normalise, leaves)
+    values = {
+        name: value.clone()[None]
+        for name, value in theirs.state_dict().items()
+        if name != "num_batches_tracked"
+    }
+    slopes = {name: torch.empty(1, 5, dtype=torch.float64) for name in ("weight", "bias")}
+    ours = BatchNorm(values, slopes, theirs)
+    leaf = x[0].T.clone().requires_grad_()
+    expected = theirs(leaf)
+    torch.testing.assert_close(ours.forward(x)[0].T, expected, rtol=1e-12, atol=1e-12)
+    for name in ("running_mean", "running_var"):
+        torch.testing.assert_close(values[name][0], getattr(theirs, name), rtol=1e-12, atol=0)
+    above = torch.randn(1, 5, 12, generator=generator, dtype=torch.float64)
+    expected.backward(above[0].T)
+    back = ours.backward(above, below=True)
+    torch.testing.assert_close(back[0].T, leaf.grad, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(slopes["weight"][0], theirs.weight.grad, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(slopes["bias"][0], theirs.bias.grad, rtol=1e-10, atol=1e-12)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -40,7 +40,7 @@ def train(
     Returns:
         Loss and accuracy after the last epoch.
     """
-    optimizer = _optimizer(model, recipe)
+    optimizer = optimizer_of(model.parameters(), recipe)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, recipe.drops(), gamma=0.1)
     generator = torch.Generator().manual_seed(recipe.seed)
     model.train()
@@ -66,11 +66,13 @@ def evaluate(model: nn.Module, x: Tensor, y: Tensor) -> Trained:
     return Trained(float(loss), float((logits.argmax(dim=1) == y).float().mean()))
 
 
-def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+def optimizer_of(parameters: Iterable[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
+    """The optimiser of a recipe, fused: one pass over the weights per step."""
+    learning = [parameter for parameter in parameters if parameter.requires_grad]
+    decay = recipe.weight_decay
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(learning, lr=recipe.lr, weight_decay=recipe.weight_decay)
+        return torch.optim.Adam(learning, lr=recipe.lr, weight_decay=decay, fused=True)
     momentum = MOMENTUM if recipe.optimizer == "momentum" else 0.0
     return torch.optim.SGD(
-        learning, lr=recipe.lr, momentum=momentum, weight_decay=recipe.weight_decay
+        learning, lr=recipe.lr, momentum=momentum, weight_decay=decay, fused=True
     )

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lawscope.errors import LawscopeError
-from lawscope.training.loop import Trained, evaluate
+from lawscope.training.loop import Trained, evaluate, optimizer_of
 from lawscope.training.recipe import Recipe
-from lawscope.training.stack_norm import BatchNorm
-from lawscope.training.stack_optimizer import StackOptimizer
+from lawscope.training.stack_layers import BatchNorm, Layer, Linear, Parts, Relu
 
 
 def train_stack(
@@ -53,7 +52,7 @@ def train_stack(
     if len({(tuple(a.shape), len(b)) for a, b in zip(x, y, strict=True)}) != 1:
         raise LawscopeError("Networks of a stack need data of one shape.")
     stack = Stack(models)
-    optimizer = StackOptimizer(stack.learning, recipes)
+    optimizers = [optimizer_of([p], r) for p, r in zip(stack.parameters, recipes, strict=True)]
     generators = [torch.Generator().manual_seed(each.seed) for each in recipes]
     inputs, labels = torch.stack(list(x)), torch.stack(list(y))
     samples, network = labels.shape[1], torch.arange(len(models))[:, None]
@@ -62,14 +61,12 @@ def train_stack(
         for rows in orders.split(recipe.batch_size, dim=1):
             if rows.shape[1] == 1:  # as in the loop: BatchNorm cannot train on a single sample
                 continue
-            optimizer.zero_grad()
-            logits = stack(inputs[network, rows].transpose(1, 2))
-            # The mean over its own samples for each network; the sum keeps them independent.
-            loss = F.cross_entropy(logits, labels[network, rows], reduction="sum") / rows.shape[1]
-            loss.backward()
-            optimizer.step()
+            stack.learn_from(inputs[network, rows].transpose(1, 2), labels[network, rows])
+            for optimizer in optimizers:
+                optimizer.step()
         if epoch in recipe.drops():
-            optimizer.drop()
+            for optimizer in optimizers:
+                optimizer.param_groups[0]["lr"] *= 0.1
         if epoch in up_to_date or epoch == recipe.epochs:
             stack.write_back()
         if after_epoch is not None:
@@ -78,62 +75,88 @@ def train_stack(
 
 
 class Stack:
-    """The batched forward pass, with parameters of shape (S, …).
+    """Networks as one program.
 
     Attributes:
-        learning: the parameters that require gradients.
+        parameters: all that learns in a network, as one vector, with its gradient; one per network.
+            The layers work on views (S, …) across them.
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
-        self._layers = list(zip(*(_leaves(model) for model in models), strict=True))
-        self._values = [_stacked(layers) for layers in self._layers]
-        self.learning = [
-            values[name].requires_grad_()
-            for layers, values in zip(self._layers, self._values, strict=True)
-            for name, parameter in layers[0].named_parameters()
+        self._modules = list(zip(*(_leaves(model) for model in models), strict=True))
+        self._values = [_stacked(modules) for modules in self._modules]
+        gradients = self._share_memory()
+        self._layers = [
+            _layer(modules[0], *parts)
+            for modules, *parts in zip(self._modules, self._values, gradients, strict=True)
+        ]
+        # Below the lowest layer that learns, no derivative is needed.
+        self._lowest = next((i for i, parts in enumerate(gradients) if parts), len(gradients))
+
+    def _share_memory(self) -> list[Parts]:
+        """Move what learns into one (S, P) matrix; the gradients by layer and name."""
+        learning = [
+            (index, name)
+            for index, modules in enumerate(self._modules)
+            for name, parameter in modules[0].named_parameters()
             if parameter.requires_grad
         ]
+        count = len(self._modules[0])
+        owned = [self._values[index][name].view(count, -1) for index, name in learning]
+        values = torch.cat(owned, dim=1) if owned else torch.zeros(count, 0)
+        slopes = torch.zeros_like(values)
+        gradients: list[Parts] = [{} for _ in self._modules]
+        start = 0
+        for index, name in learning:
+            shape = self._values[index][name].shape
+            part = slice(start, start + shape[1:].numel())
+            self._values[index][name] = values[:, part].view(shape)
+            gradients[index][name] = slopes[:, part].view(shape)
+            start = part.stop
+        self.parameters = [nn.Parameter(row) for row in values]
+        for parameter, slope in zip(self.parameters, slopes, strict=True):
+            parameter.grad = slope
+        return gradients
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Logits (S, K, B) of inputs (S, d, B), in training mode."""
-        for layers, values in zip(self._layers, self._values, strict=True):
-            if isinstance(layers[0], nn.Linear):
-                x = torch.bmm(values["weight"], x).add_(values["bias"][:, :, None])
-            elif isinstance(layers[0], nn.BatchNorm1d):
-                x = _batch_norm(x, values, layers[0])
-            else:
-                x = x.relu_()  # nobody else holds what it overwrites
-        return x
+    @torch.no_grad()
+    def learn_from(self, x: Tensor, y: Tensor) -> None:
+        """Gradients of each network's mean cross-entropy on inputs (S, d, B), labels (S, B)."""
+        for layer in self._layers:
+            x = layer.forward(x)
+        slope = _cross_entropy_slope(x, y)
+        for index in reversed(range(self._lowest, len(self._layers))):
+            slope = self._layers[index].backward(slope, below=index > self._lowest)
 
     @torch.no_grad()
     def write_back(self) -> None:
         """Bring the networks up to date."""
-        for layers, values in zip(self._layers, self._values, strict=True):
-            for index, layer in enumerate(layers):
-                state = layer.state_dict()
+        for modules, values in zip(self._modules, self._values, strict=True):
+            for index, module in enumerate(modules):
+                state = module.state_dict()
                 for name, stacked in values.items():
                     state[name].copy_(stacked[index])
 
 
-def _stacked(layers: Sequence[nn.Module]) -> dict[str, Tensor]:
+def _cross_entropy_slope(logits: Tensor, y: Tensor) -> Tensor:
+    """(softmax − one-hot)/B, for logits (S, K, B)."""
+    slope = F.softmax(logits, dim=1)
+    ones = slope.new_ones(1).expand(y.shape)[:, None]
+    return slope.scatter_add_(1, y[:, None], -ones).div_(y.shape[1])
+
+
+def _layer(module: nn.Module, values: Parts, gradients: Parts) -> Layer:
+    if isinstance(module, nn.Linear):
+        return Linear(values, gradients)
+    if isinstance(module, nn.BatchNorm1d):
+        return BatchNorm(values, gradients, module)
+    return Relu()
+
+
+def _stacked(modules: Sequence[nn.Module]) -> Parts:
     """Parameters and running statistics of one layer of every network, (S, …)."""
-    states = [layer.state_dict() for layer in layers]
+    states = [module.state_dict() for module in modules]
     names = [name for name in states[0] if name != "num_batches_tracked"]
     return {name: torch.stack([state[name] for state in states]) for name in names}
-
-
-def _batch_norm(x: Tensor, values: dict[str, Tensor], layer: nn.BatchNorm1d) -> Tensor:
-    """BatchNorm of every network over its samples: S·H channels."""
-    normed: Tensor = BatchNorm.apply(  # type: ignore[no-untyped-call]
-        x.reshape(-1, x.shape[2]),
-        values["weight"].view(-1),
-        values["bias"].view(-1),
-        values["running_mean"].view(-1),
-        values["running_var"].view(-1),
-        layer.momentum,
-        layer.eps,
-    )
-    return normed.view(x.shape)
 
 
 def _leaves(model: nn.Module) -> list[nn.Module]:
