@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +13,8 @@ from torch.nn.modules.conv import _ConvNd
 from torch.utils.data import DataLoader, TensorDataset
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.datasets import NAMES, Dataset, load, load_arrays, load_image_folder, resize
+from lawscope.zoo.datasets import Dataset, resize
+from lawscope.zoo.find import find_data
 from lawscope.zoo.inputs import as_inputs
 from lawscope.zoo.sampling import balanced
 
@@ -40,8 +40,8 @@ def load_data(
     Raises:
         LawscopeError: unknown name, unreadable file, split that is not there.
     """
-    wanted = None if size is None else _parse_size(size)
-    found = _find(data, data_dir, wanted)
+    wanted = None if size is None else parse_size(size)
+    found = find_data(data, data_dir=data_dir, size=wanted)
     x, y = _split(found, split)
     if wanted is not None and x.dtype == np.uint8 and x.shape[1:3] != wanted:
         x = resize(x, wanted)
@@ -52,21 +52,6 @@ def load_data(
         inputs = inputs.flatten(1)
     dataset = TensorDataset(inputs, torch.from_numpy(y))
     return DataLoader(dataset, batch_size=batch_size), found.class_names
-
-
-def _find(data: str, data_dir: Path | None, size: tuple[int, int] | None) -> Dataset:
-    if data in NAMES:
-        return load(data, data_dir=data_dir)
-    path = Path(data)
-    if path.is_dir():
-        return load_image_folder(path, size)
-    if path.is_file() and path.suffix == ".npz":
-        return load_arrays(path)
-    if path.exists():
-        raise LawscopeError(f"--data {data} is neither an .npz file nor a folder of images.")
-    near = difflib.get_close_matches(data, NAMES, n=1)
-    hint = f"; did you mean {near[0]}?" if near else f"; known names: {', '.join(NAMES)}."
-    raise LawscopeError(f"--data {data} is no known name and there is no such file{hint}")
 
 
 def _split(found: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +84,8 @@ def _takes_flat(model: nn.Module, features: int) -> bool:
     return False
 
 
-def _parse_size(size: str) -> tuple[int, int]:
+def parse_size(size: str) -> tuple[int, int]:
+    """Height and width from ``--size``: "32x32", or "32" for both."""
     parts = size.lower().replace("×", "x").split("x")
     if len(parts) == 1:
         parts = parts * 2

@@ -1,43 +1,78 @@
-"""The papers' networks."""
+"""The papers' networks by name."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from torch import nn
 
+from lawscope.errors import LawscopeError
+from lawscope.zoo.convolutional import alexnet, vgg
+from lawscope.zoo.feedforward import feedforward
+from lawscope.zoo.pretrained import pretrained_encoder
+from lawscope.zoo.residual import resnet
+from lawscope.zoo.text_encoder import text_encoder
 
-def feedforward(
-    depth: int, *, inputs: int = 100, width: int = 100, classes: int = 10
-) -> nn.Sequential:
-    """The feed-forward network of 003: Linear → BatchNorm → ReLU, repeated.
+__all__ = [
+    "KINDS",
+    "alexnet",
+    "build",
+    "feedforward",
+    "pretrained_encoder",
+    "resnet",
+    "text_encoder",
+    "vgg",
+]
+
+_BUILDERS: dict[str, Callable[..., nn.Module]] = {
+    "feedforward": feedforward,
+    "alexnet": alexnet,
+    "vgg": vgg,
+    "resnet": resnet,
+    "text-encoder": text_encoder,
+    "pretrained-encoder": pretrained_encoder,
+}
+
+KINDS = tuple(_BUILDERS)
+
+
+def build(kind: str, **options: Any) -> nn.Module:
+    """A network of the zoo with fresh weights, drawn from torch's global generator.
 
     Args:
-        depth: number of layers L as the paper counts them: L − 1 hidden ones and the classifier.
-        inputs: number of input features.
-        width: of every hidden layer.
-        classes: number of classes.
+        kind: one of ``KINDS``.
+        options: arguments of the builder of that kind.
 
     Returns:
-        The network; hidden layer l is the child ``layer{l}``, the classifier is ``head``.
+        The network, in training mode.
 
     Raises:
-        ValueError: depth below 2.
+        LawscopeError: when there is no such kind or option, or the builder refuses the options.
 
     Example:
-        >>> [name for name, _ in feedforward(4).named_children()]
-        ['layer1', 'layer2', 'layer3', 'head']
+        >>> [name for name, _ in build("feedforward", depth=3).named_children()]
+        ['layer1', 'layer2', 'head']
     """
-    if depth < 2:
-        raise ValueError(f"depth must be at least 2 (one hidden layer), got {depth}")
-    layers: OrderedDict[str, nn.Module] = OrderedDict()
-    for index in range(1, depth):
-        layers[f"layer{index}"] = nn.Sequential(
-            OrderedDict(
-                linear=nn.Linear(inputs if index == 1 else width, width),
-                norm=nn.BatchNorm1d(width),
-                relu=nn.ReLU(),
+    if kind not in _BUILDERS:
+        raise LawscopeError(f"there is no network {kind!r}: {_did_you_mean(kind, KINDS)}")
+    builder = _BUILDERS[kind]
+    known = tuple(inspect.signature(builder).parameters)
+    for option in options:
+        if option not in known:
+            raise LawscopeError(
+                f"the network {kind!r} has no option {option!r}: {_did_you_mean(option, known)}"
             )
-        )
-    layers["head"] = nn.Linear(width, classes)
-    return nn.Sequential(layers)
+    try:
+        return builder(**options)
+    except LawscopeError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise LawscopeError(f"the network {kind!r} cannot be built: {error}.") from error
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word.lower(), list(known)) or list(known)
+    return f"did you mean {' or '.join(near)}?"
