@@ -95,8 +95,8 @@ def loader(samples: int, shape: tuple[int, ...], batch: int) -> DataLoader[tuple
 def rows() -> Iterator[Row]:
     """One row per kind of network."""
     cases = [
-        ("MLP 784-1000x8-10, n = 20000", mlp, (784,), 20_000, 256, 1.3, 5),
-        ("VGG13 of 003 at 32x32, n = 2000", vgg13, (3, 32, 32), 2_000, 100, 1.2, 2),
+        ("MLP 784-1000x8-10, n = 20000", mlp, (784,), 20_000, 256, 1.3, 7),
+        ("VGG13 of 003 at 32x32, n = 2000", vgg13, (3, 32, 32), 2_000, 100, 1.2, 3),
         ("transformer encoder 6x256, 64 tokens, n = 2000", Encoder, (64, 256), 2_000, 50, 1.2, 5),
     ]
     for name, build, shape, samples, batch, bar, repeats in cases:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from lawscope import studies as studies
     from lawscope.capture.discover import stations as stations
     from lawscope.errors import LawscopeError as LawscopeError
     from lawscope.errors import LawscopeWarning as LawscopeWarning
@@ -23,39 +24,56 @@ if TYPE_CHECKING:
     from lawscope.laws.scan import scan as scan
     from lawscope.laws.separation import separation as separation
     from lawscope.laws.separation_result import Separation as Separation
+    from lawscope.laws.stop_when_law_holds import StopWhenLawHolds as StopWhenLawHolds
+    from lawscope.laws.transfer_balance import TransferBalance as TransferBalance
+    from lawscope.laws.transfer_balance import transfer_balance as transfer_balance
     from lawscope.papers import citation as citation
     from lawscope.statistics.class_scatter import ClassScatter as ClassScatter
     from lawscope.statistics.fuzziness import fuzziness as fuzziness
+    from lawscope.studies.advise_depth import advise_depth as advise_depth
+    from lawscope.studies.depth_advice import DepthAdvice as DepthAdvice
 
 # The public list: where each name lives. Imported on first use, so that `import lawscope` and
 # `lawscope --help` do not wait for torch.
 _HOMES = {
     "ClassScatter": "lawscope.statistics.class_scatter",
+    "DepthAdvice": "lawscope.studies.depth_advice",
     "LawscopeError": "lawscope.errors",
     "LawscopeWarning": "lawscope.errors",
     "LineFit": "lawscope.laws.line",
     "Report": "lawscope.laws.report",
     "Separation": "lawscope.laws.separation_result",
+    "StopWhenLawHolds": "lawscope.laws.stop_when_law_holds",
+    "TransferBalance": "lawscope.laws.transfer_balance",
+    "advise_depth": "lawscope.studies.advise_depth",
     "citation": "lawscope.papers",
     "fuzziness": "lawscope.statistics.fuzziness",
     "scan": "lawscope.laws.scan",
     "separation": "lawscope.laws.separation",
     "stations": "lawscope.capture.discover",
+    "studies": "lawscope.studies",
+    "transfer_balance": "lawscope.laws.transfer_balance",
 }
 
 __all__ = [
     "ClassScatter",
+    "DepthAdvice",
     "LawscopeError",
     "LawscopeWarning",
     "LineFit",
     "Report",
     "Separation",
+    "StopWhenLawHolds",
+    "TransferBalance",
     "__version__",
+    "advise_depth",
     "citation",
     "fuzziness",
     "scan",
     "separation",
     "stations",
+    "studies",
+    "transfer_balance",
 ]
 
 
@@ -63,7 +81,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'lawscope' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    value = home if home.__name__ == f"lawscope.{name}" else getattr(home, name)
     globals()[name] = value
     return value
 

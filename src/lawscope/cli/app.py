@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from lawscope import __version__
+from lawscope.cli.depth import depth as depth_command
+from lawscope.cli.study import app as study_app
 from lawscope.errors import LawscopeError
 
 app = typer.Typer(
@@ -21,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.add_typer(study_app)
 
 Out = Annotated[
     Path | None,
@@ -160,6 +163,9 @@ def demo(
         threads=threads,
     )
     deliver(report, json_=json_, out=out)
+
+
+app.command("depth")(depth_command)
 
 
 def deliver(report: Any, *, json_: bool, out: Path | None) -> None:

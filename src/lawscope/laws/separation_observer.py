@@ -165,6 +165,7 @@ class SeparationObserver:
             granularities=fits,
             settings=self._settings(chosen, int(counts.sum())),
             warnings=_warnings(names, parts) + self._left_out(granularity),
+            replicates=replicates,
         )
 
     def _expected_classes(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lawscope.laws.line import LineFit
+from lawscope.laws.uncertainty import Replicates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,8 @@ class Separation:
         granularities: the fit of every granularity that was measured along the way.
         settings: how it was measured (samples, passes, strategy, pooling, weighting, …).
         warnings: what deserves a look, as sentences.
+        replicates: the curve of log D measured again on parts of the data, from which any number
+            read off the curve gets its interval; None without uncertainty.
     """
 
     stations: tuple[str, ...]
@@ -62,6 +65,7 @@ class Separation:
     granularities: dict[str, LineFit] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    replicates: Replicates | None = None
 
     @property
     def ratios(self) -> FloatArray:

@@ -21,11 +21,11 @@ REMEDIES = {
 }
 
 
-def write_whole(text: str, path: Path) -> None:
-    """Write ``text`` as UTF-8 so that ``path`` holds all of it or what it held before.
+def write_whole(content: str | bytes, path: Path) -> None:
+    """Write ``content`` so that ``path`` holds all of it or what it held before.
 
     Args:
-        text: what to write.
+        content: bytes, or text that is written as UTF-8.
         path: the file; its folders are made where they are missing.
 
     Raises:
@@ -38,7 +38,8 @@ def write_whole(text: str, path: Path) -> None:
             raise IsADirectoryError(errno.EISDIR, "is a directory")
         try:
             # Names taken from folders may hold bytes that are not text; they become "?".
-            temporary.write_text(text, encoding="utf-8", errors="replace")
+            raw = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+            temporary.write_bytes(raw)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

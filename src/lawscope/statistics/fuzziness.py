@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from lawscope.errors import LawscopeError
 from lawscope.statistics.between import WEIGHTINGS, Weighting
 from lawscope.statistics.features import as_features, as_labels
+
+IntArray = NDArray[np.int64]
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> float:
@@ -38,7 +42,7 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         0.04
     """
     x = as_features(features).to("cpu", torch.float64)
-    inverse, counts = _groups(as_labels(labels, len(x)).cpu().numpy())
+    position, counts = _groups(as_labels(labels, len(x)).cpu().numpy())
     if len(counts) < 2 or len(x) <= len(counts):
         raise LawscopeError(
             f"{len(x)} samples in {len(counts)} class(es): separation needs two classes and a "
@@ -46,34 +50,30 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         )
     if weighting not in WEIGHTINGS:
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
-    groups = torch.from_numpy(inverse)
-    sums = torch.zeros(len(counts), x.shape[1], dtype=torch.float64).index_add_(0, groups, x)
-    # Numpy for what is small, where its calls cost a fraction of torch's; torch for the products,
-    # so that only one pool of threads is at work.
-    means = sums.numpy() / counts[:, None]
+    # Torch for the two steps over all samples, numpy for what is small: its calls cost less.
+    sums = torch.zeros(len(counts), x.shape[1], dtype=torch.float64)
+    means = sums.index_add_(0, torch.from_numpy(position), x).numpy() / counts[:, None]
     if not np.isfinite(means).all():
         raise LawscopeError("The features contain NaN or infinite values; clean them first.")
     shares = counts if weighting == "count" else np.ones(len(counts))
     weights = shares / shares.sum()
-    centre = (weights[:, None] * means).sum(axis=0)
-    between = torch.from_numpy(np.sqrt(weights)[:, None] * (means - centre))
-    singular, right = (part.numpy() for part in torch.linalg.svd(between, full_matrices=False)[1:])
+    centre = weights @ means
+    between = np.sqrt(weights)[:, None] * (means - centre)
+    _, singular, right = np.linalg.svd(between, full_matrices=False)
     # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
-    tolerance = (
-        max(means.shape) * np.finfo(np.float64).eps * (singular[0] + np.sqrt(centre @ centre))
-    )
+    tolerance = max(means.shape) * _EPSILON * (singular[0] + math.sqrt(centre @ centre))
     rank = min(int((singular > tolerance).sum()), len(counts) - 1)
     if rank == 0:
         return float("nan")
-    matrix = torch.from_numpy(right[:rank] / singular[:rank, None])
-    deviation = matrix @ x.T
-    deviation -= (matrix @ torch.from_numpy(means).T)[:, groups]
-    spread = deviation.square_().sum(dim=0)
-    value = float(spread @ torch.from_numpy(weights / counts)[groups])
+    matrix = right[:rank] / singular[:rank, None]
+    deviation = torch.mm(torch.from_numpy(matrix), x.T).numpy()
+    deviation -= (matrix @ means.T).take(position, axis=1)
+    spread = np.square(deviation, out=deviation).sum(axis=0)
+    value = float(spread @ (weights / counts).take(position))
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
 
 
-def _groups(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
     """Class position of each sample, and samples per class; by counting where labels are dense."""
     if not len(labels):
         return labels, labels

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from lawscope.errors import LawscopeError
+from lawscope.studies.finished import Run
 from lawscope.studies.plan import Training
-from lawscope.studies.run import Run
 from lawscope.studies.samples import samples_of
 from lawscope.training.loop import evaluate, train
 from lawscope.training.stack import train_stack

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from lawscope.capture.pooling import Pooling
 from lawscope.laws.separation import separation
 from lawscope.laws.separation_result import Separation
+from lawscope.studies.finished import Run
 from lawscope.studies.plan import Training
-from lawscope.studies.run import Run
 
 
 class Shelf(Protocol):
@@ -50,7 +51,8 @@ class Lab:
         *,
         epoch: int | None = None,
         split: str = "train",
-        stations: str = "layers",
+        stations: str | Sequence[str] = "layers",
+        pooling: Pooling = "mean",
         uncertainty: Literal["jackknife", "bootstrap"] | None = "jackknife",
     ) -> Separation:
         """The law of data separation on a trained network, on its own data in eval mode."""
@@ -58,9 +60,17 @@ class Lab:
         data = run.samples
         pair = (data.x, data.y) if split == "train" else (data.x_test, data.y_test)
         return separation(
-            run.network(epoch), _batched(*pair), stations=stations, uncertainty=uncertainty
+            run.network(epoch),
+            _batched(*pair),
+            stations=stations,
+            pooling=pooling,
+            uncertainty=uncertainty,
         )
 
 
-def _batched(x: Tensor, y: Tensor, size: int = 500) -> list[tuple[Tensor, Tensor]]:
-    return list(zip(torch.split(x, size), torch.split(y, size), strict=True))
+def _batched(x: Tensor, y: Tensor, size: int = 500) -> list[Any]:
+    pairs = list(zip(torch.split(x, size), torch.split(y, size), strict=True))
+    if x.is_floating_point():
+        return pairs
+    # Sentences: the mask keeps padding out of the mean over the tokens.
+    return [{"input_ids": ids, "attention_mask": ids != 0, "labels": k} for ids, k in pairs]

@@ -95,8 +95,6 @@ class Study:
     measure: Callable[[Lab], Numbers]
     claims: Sequence[Claim]
     figure: Callable[[Numbers], Figure]
-    needs: tuple[str, ...] = ()
-    """Datasets beyond the embedded one; where one is absent the study is "not tried"."""
 
     def judge(self, numbers: Numbers) -> list[Judged]:
         """Every claim with its verdict."""

@@ -1,0 +1,76 @@
+"""Render the kept results of a family of studies into the README and the documentation.
+
+    python scripts/render_studies.py           # rewrites README.md, docs/studies.md, docs/figures/
+    python scripts/render_studies.py --check   # exit code 1 where they differ from the results
+
+The tables stand between two comments, ``<!-- claims: separation -->`` and ``<!-- end -->``.
+Everything rendered comes from ``results/<family>.json``, which ``lawscope study run`` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from lawscope.report.study_markdown import claims_markdown
+from lawscope.studies.result import StudyResult
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/studies.md")
+# The README shows the claims of these studies; the documentation shows all.
+MAIN = ("separation/optimizers", "separation/depth", "separation/frozen", "separation/resnet")
+PLACE = re.compile(r"(<!-- claims: (\w+)( main)? -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def results_of(family: str) -> list[StudyResult]:
+    """The kept results of a family."""
+    document = json.loads((ROOT / "results" / f"{family}.json").read_text(encoding="utf-8"))
+    versions = {"versions": document["versions"]}
+    return [StudyResult.from_dict({**versions, **study}) for study in document["studies"]]
+
+
+def rendered(text: str) -> str:
+    """The page with its tables made from the results."""
+
+    def table(found: re.Match[str]) -> str:
+        results = results_of(found[2])
+        if found[3]:
+            results = [result for result in results if result.name in MAIN]
+        return f"{found[1]}\n{claims_markdown(results)}\n\n{found[4]}"
+
+    return PLACE.sub(table, text)
+
+
+def draw_figures(family: str) -> None:
+    """Every figure of the family, from the kept numbers."""
+    from lawscope.studies.jobs import draw
+
+    folder = ROOT / "docs" / "figures" / family
+    folder.mkdir(parents=True, exist_ok=True)
+    for result in results_of(family):
+        if result.status == "done":
+            name = result.name.partition("/")[2]
+            (folder / f"{name}.png").write_bytes(draw(result.plot(), "png"))
+
+
+def main() -> None:
+    """Render or check."""
+    check = "--check" in sys.argv
+    for name in PAGES:
+        path = ROOT / name
+        old = path.read_text(encoding="utf-8")
+        new = rendered(old)
+        if check and new != old:
+            sys.exit(f"{name} is not what the results say; run scripts/render_studies.py")
+        if new != old:
+            path.write_text(new, encoding="utf-8")
+    if not check:
+        for path in (ROOT / "results").glob("*.json"):
+            if "studies" in json.loads(path.read_text(encoding="utf-8")):
+                draw_figures(path.stem)
+
+
+if __name__ == "__main__":
+    main()

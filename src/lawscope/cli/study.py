@@ -1,0 +1,208 @@
+"""``lawscope study``: the figures and claims of the papers, each by one command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lawscope.errors import LawscopeError
+
+if TYPE_CHECKING:
+    from lawscope.studies.result import StudyResult
+
+app = typer.Typer(
+    name="study",
+    help="The figures and claims of the papers, each by one command.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+DEFAULT_OUT = Path("lawscope-studies")
+FORMS = ("pdf", "png", "svg")
+
+Name = Annotated[str, typer.Argument(help="A study, as 'lawscope study list' names it.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder of results.")]
+Place = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="Folder of finished trainings (or set LAWSCOPE_STORE).",
+        show_default="in the user's cache",
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
+]
+WhichPreset = Annotated[
+    str | None, typer.Option("--preset", help="smoke, cpu or paper; by default the latest.")
+]
+
+
+@app.command("list")
+def list_() -> None:
+    """Families and studies, with the time of each preset on two cores."""
+    from rich.console import Console
+
+    from lawscope.report.study_text import print_catalogue
+    from lawscope.studies.registry import find, names
+
+    print_catalogue({name: find(name) for name in names()}, Console())
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="NAME|FAMILY|all", help="What to run.")],
+    preset: Annotated[
+        str, typer.Option(help="smoke (seconds), cpu (minutes) or paper (as the paper did).")
+    ] = "cpu",
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds, instead of what the preset says.")
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Worker processes.", show_default="one per core"),
+    ] = None,
+    on: Annotated[str, typer.Option(help="local, ray, ray://auto or ray://host:port.")] = "local",
+    out: Out = DEFAULT_OUT,
+    store: Place = None,
+    json_: AsJson = False,
+) -> None:
+    """Train what is missing, measure, judge every claim, and write the result.
+
+    What is trained is kept: a run that was stopped goes on where it was, and studies share
+    networks.
+    """
+    from lawscope.studies.campaign import run_many
+
+    try:
+        results = run_many(
+            target, preset=preset, seeds=seeds, jobs=jobs, on=on, out=out, store=store
+        )
+    except KeyboardInterrupt:
+        again = shlex.join(["lawscope", *sys.argv[1:]])
+        typer.echo(f"\nlawscope: Stopped. What was trained is kept; go on with: {again}", err=True)
+        raise typer.Exit(130) from None
+    if json_:
+        documents = [result.to_dict() for result in results]
+        _print_json(documents[0] if target == results[0].name else documents)
+    else:
+        _print_results(results, out)
+    if _report_failures(results, debug=bool(context.find_root().obj)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    name: Name, preset: WhichPreset = None, out: Out = DEFAULT_OUT, json_: AsJson = False
+) -> None:
+    """The claims of a study with the paper's number, ours and the verdict; and all numbers."""
+    from lawscope.studies.saved import load
+
+    result = load(name, out, preset)
+    if json_:
+        _print_json(result.to_dict())
+    else:
+        _print_results([result], out, numbers=True)
+
+
+@app.command()
+def figure(
+    name: Name,
+    path: Annotated[Path, typer.Option("--output", "-o", help="A .pdf, .png or .svg file.")],
+    preset: WhichPreset = None,
+    out: Out = DEFAULT_OUT,
+) -> None:
+    """Draw the figure of a study from its kept numbers."""
+    form = path.suffix.lstrip(".").lower()
+    if form not in FORMS:
+        raise LawscopeError(f"-o {path} must end in .{', .'.join(FORMS[:-1])} or .{FORMS[-1]}.")
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from lawscope.report.files import write_whole
+    from lawscope.studies.jobs import draw
+    from lawscope.studies.saved import load
+
+    write_whole(draw(load(name, out, preset).plot(), form), path)
+    typer.echo(f"figure: {path}")
+
+
+@app.command()
+def status(store: Place = None) -> None:
+    """What is stored, what is being trained now, and how large it is."""
+    from lawscope.report.study_text import size_text
+    from lawscope.studies.store import Store
+    from lawscope.studies.uses import uses
+
+    place = Store.default(store)
+    keys, held = set(place.entries()), place.held()
+    typer.echo(f"store: {place.folder}")
+    size = size_text(sum(place.size(key) for key in keys))
+    typer.echo(f"{len(keys)} trainings, {size}; {len(held)} are being trained now")
+    for use in uses(place):
+        trained = sum(key in keys for key in use.keys)
+        end = use.result if use.finished else "no result yet"
+        typer.echo(f"{use.study} ({use.preset}): {trained} of {len(use.keys)} trained; {end}")
+
+
+@app.command()
+def gc(
+    store: Place = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Remove trainings that no kept result needs.
+
+    A result that was deleted or moved counts as not kept. A study that was stopped within the last
+    30 days keeps its trainings.
+    """
+    from lawscope.report.study_text import size_text
+    from lawscope.studies.clearing import clear
+    from lawscope.studies.store import Store
+
+    cleared = clear(Store.default(store), dry_run=dry_run)
+    verb = "would be removed" if dry_run else "removed"
+    typer.echo(
+        f"{cleared.entries} trainings and {cleared.leftovers} leftovers {verb}: "
+        f"{size_text(cleared.bytes)}"
+    )
+
+
+def _print_json(document: Any) -> None:
+    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
+
+
+def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = False) -> None:
+    from rich.console import Console
+
+    from lawscope.report.study_text import print_result, print_totals
+    from lawscope.studies.registry import find
+    from lawscope.studies.saved import result_file
+
+    console = Console()
+    for result in results:
+        picture = result_file(out, result.name, result.preset, "png")
+        print_result(
+            result,
+            find(result.name),
+            console,
+            figure=picture if picture.exists() and result.numbers else None,
+            numbers=numbers,
+        )
+        console.print()
+    if len(results) > 1:
+        print_totals(results, console)
+
+
+def _report_failures(results: list[StudyResult], *, debug: bool) -> bool:
+    """Say on standard error what failed; whether anything did."""
+    failed = [result for result in results if result.status == "failed"]
+    for result in failed:
+        typer.echo(f"lawscope: {result.name} failed: {result.why}", err=True)
+        if debug and result.trace:
+            typer.echo(result.trace, err=True)
+    return bool(failed)

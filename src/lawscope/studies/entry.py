@@ -1,0 +1,166 @@
+"""One finished training as bytes and as a folder: ``run.json`` and ``weights.safetensors``.
+
+The record names the checksum of the weights and carries its own, so that what is read is what was
+written. Weights load without executing code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lawscope import __version__
+from lawscope.errors import LawscopeError
+from lawscope.studies.plan import Training
+
+if TYPE_CHECKING:
+    from lawscope.studies.finished import Run
+
+RECORD, WEIGHTS = "run.json", "weights.safetensors"
+
+
+class DamagedEntryError(LawscopeError):
+    """An entry of the store is not what was written there."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A finished training as it travels between processes and machines."""
+
+    record: Mapping[str, Any]
+    weights: bytes
+
+
+def pack(run: Run) -> Packed:
+    """A run as a record and the bytes of a safetensors file."""
+    from safetensors.torch import save
+
+    # Networks of a stack share storage, which safetensors refuses: each tensor becomes its own.
+    tensors = {
+        f"{epoch}/{name}": tensor.detach().cpu().contiguous().clone()
+        for epoch, weights in run.weights.items()
+        for name, tensor in weights.items()
+    }
+    record = {
+        "key": run.training.key,
+        "settings": _as_json(run.training.to_dict()),
+        "loss": _spell(run.loss),
+        "accuracy": _spell(run.accuracy),
+        "test_accuracy": _spell(run.test_accuracy),
+        "seconds": round(run.seconds, 3),
+        "date": today(),
+        "versions": versions(),
+    }
+    return Packed(record, save(tensors))
+
+
+def unpack(packed: Packed, training: Training) -> Run:
+    """The run that was packed."""
+    from safetensors.torch import load
+
+    from lawscope.studies.finished import Run
+
+    weights: dict[int, dict[str, Any]] = {}
+    for name, tensor in load(packed.weights).items():
+        epoch, _, inside = name.partition("/")
+        weights.setdefault(int(epoch), {})[inside] = tensor
+    record = packed.record
+    measured = {k: float(record[k]) for k in ("loss", "accuracy", "test_accuracy", "seconds")}
+    return Run(training, weights, **measured)
+
+
+def write(packed: Packed, folder: Path) -> None:
+    """Write the files of an entry into an empty folder, down to the disk."""
+    checksums = {
+        "weights": hashlib.sha256(packed.weights).hexdigest(),
+        "record": _checksum(packed.record),
+    }
+    document = json.dumps({"sha256": checksums, "record": packed.record}, indent=1)
+    for name, content in ((WEIGHTS, packed.weights), (RECORD, document.encode())):
+        with (folder / name).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read(folder: Path, training: Training) -> Packed:
+    """Read an entry and check it against its checksums and the settings asked for.
+
+    Raises:
+        DamagedEntryError: something is missing or changed; says what.
+    """
+    record, checksum = _read_record(folder)
+    if record.get("settings") != _as_json(training.to_dict()):
+        raise DamagedEntryError(f"{folder} holds other settings than its name says.")
+    try:
+        weights = (folder / WEIGHTS).read_bytes()
+    except OSError as error:
+        raise DamagedEntryError(f"{folder / WEIGHTS} cannot be read ({error.strerror}).") from error
+    if hashlib.sha256(weights).hexdigest() != checksum:
+        raise DamagedEntryError(f"{folder / WEIGHTS} is not what was written (SHA-256 differs).")
+    return Packed(record, weights)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of an entry without its weights.
+
+    Raises:
+        DamagedEntryError: it is missing or changed.
+    """
+    return _read_record(folder)[0]
+
+
+def versions() -> dict[str, str]:
+    """What an entry or a result was made with; torch need not be imported to tell."""
+    from importlib import metadata
+
+    return {
+        "lawscope": __version__,
+        "torch": metadata.version("torch"),
+        "numpy": metadata.version("numpy"),
+        "python": platform.python_version(),
+    }
+
+
+def today() -> str:
+    """Date and time in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _read_record(folder: Path) -> tuple[dict[str, Any], str]:
+    path = folder / RECORD
+    try:
+        document = json.loads(path.read_bytes())
+        record, checksums = document["record"], document["sha256"]
+        sound = checksums["record"] == _checksum(record)
+        weights = str(checksums["weights"])
+    except OSError as error:
+        raise DamagedEntryError(f"{path} cannot be read ({error.strerror}).") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedEntryError(f"{path} is not a record of a training.") from error
+    if not sound:
+        raise DamagedEntryError(f"{path} is not what was written (SHA-256 differs).")
+    return record, weights
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_json(settings: Mapping[str, Any]) -> Any:
+    """The settings as they come back from a file: tuples have become lists."""
+    return json.loads(json.dumps(settings))
+
+
+def _spell(value: float) -> float | str:
+    """JSON has no NaN and no infinity; ``float`` reads their names."""
+    return value if math.isfinite(value) else str(value)

@@ -1,0 +1,193 @@
+"""Workers on a Ray cluster: the same jobs, no shared disk needed.
+
+Jobs carry all they need and return bytes, which the runner writes into its own store. Ray begins a
+job again when the worker or the machine that had it is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from lawscope.errors import LawscopeError
+from lawscope.studies.crew import Event, Job, Lost, Raised, Retried, Told
+from lawscope.studies.pool import usable_cores
+from lawscope.studies.worker import perform, seldom
+
+LOCAL, ANY, SCHEME = "ray", "ray://auto", "ray://"
+CONNECT_SECONDS = 10.0
+RETRIES = 2
+NEWS_SECONDS = 1.0
+
+
+class RayCrew:
+    """The workers of a Ray cluster.
+
+    Args:
+        on: ``"ray"`` starts a Ray on this machine that ends with the run; ``"ray://auto"`` takes
+            the one that runs here; ``"ray://host:port"`` is one elsewhere (Ray Client).
+        jobs: how many jobs at once; by default one for each core of the cluster.
+
+    Raises:
+        LawscopeError: Ray is not installed or cannot be reached.
+    """
+
+    def __init__(self, on: str, jobs: int | None) -> None:
+        self._ray = ray = _import_ray()
+        _connect(ray, on, jobs)
+        self.size = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._work = ray.remote(num_cpus=1, max_retries=RETRIES)(_work)
+        self._board = ray.remote(num_cpus=0)(_Board).remote()
+        self._running: dict[Any, int] = {}
+
+    @property
+    def free(self) -> int:
+        """How many more jobs can begin now."""
+        return self.size - len(self._running)
+
+    def submit(self, ticket: int, job: Job) -> None:
+        """Hand a job to the cluster."""
+        self._running[self._work.remote(ticket, job, self._board)] = ticket
+
+    def events(self, timeout: float) -> Sequence[Event]:
+        """What has happened, after at most about ``timeout`` seconds."""
+        if not self._running:
+            time.sleep(timeout)
+            return []
+        try:
+            self._ray.wait(list(self._running), timeout=timeout)
+            ready, _ = self._ray.wait(
+                list(self._running), num_returns=len(self._running), timeout=0
+            )
+            return [*self._news(), *(self._outcome(reference) for reference in ready)]
+        except ConnectionError as error:
+            raise LawscopeError(
+                "The connection to Ray is lost. What was trained is kept; give the same command "
+                "again when the cluster is back."
+            ) from error
+
+    def close(self) -> None:
+        """Stop what runs and leave the cluster; a Ray of our own ends."""
+        with suppress(Exception):  # a cluster that is gone needs no goodbye
+            for reference in self._running:
+                self._ray.cancel(reference, force=True)
+        self._ray.shutdown()
+
+    def _news(self) -> list[Event]:
+        try:
+            news: list[Event] = self._ray.get(self._board.take.remote(), timeout=NEWS_SECONDS)
+        except self._ray.exceptions.RayError:  # progress is a courtesy
+            return []
+        return news
+
+    def _outcome(self, reference: Any) -> Event:
+        ticket = self._running.pop(reference)
+        errors = self._ray.exceptions
+        try:
+            event: Event = self._ray.get(reference)
+        except errors.RayTaskError as error:
+            return Raised(ticket, f"the cluster could not run it ({error.cause!r})", str(error))
+        except errors.RayError as error:
+            return Lost(ticket, f"its worker was lost {RETRIES + 1} times ({type(error).__name__})")
+        return event
+
+
+class _Board:
+    """An actor to which workers pin their progress, and the runner reads it."""
+
+    def __init__(self) -> None:
+        self._news: dict[int, int | str] = {}
+        self._begun: set[int] = set()
+        self._again: list[int] = []
+
+    def begin(self, ticket: int) -> None:
+        """A worker begins a job, perhaps not the first one to do so."""
+        if ticket in self._begun:
+            self._again.append(ticket)
+        self._begun.add(ticket)
+
+    def put(self, ticket: int, news: int | str) -> None:
+        """How far a job is."""
+        self._news[ticket] = news
+
+    def take(self) -> list[Event]:
+        """What is new."""
+        events: list[Event] = [Retried(ticket) for ticket in self._again]
+        events += [Told(ticket, news) for ticket, news in self._news.items()]
+        self._again, self._news = [], {}
+        return events
+
+
+def _work(ticket: int, job: Job, board: Any) -> Event:
+    """What a worker of the cluster does."""
+    board.begin.remote(ticket)
+    tell = seldom(lambda news: board.put.remote(ticket, news), NEWS_SECONDS)
+    return perform(ticket, job, tell)
+
+
+def check_place(on: str) -> None:
+    """Whether ``--on`` says where to work.
+
+    Example:
+        >>> check_place("ray://cluster:10001")
+        >>> check_place("rays")
+        Traceback (most recent call last):
+        ...
+        lawscope.errors.LawscopeError: --on 'rays' is not known; choose local, ray, ray://auto or \
+ray://host:port.
+    """
+    if on in ("local", LOCAL, ANY):
+        return
+    with suppress(ValueError):
+        if on.startswith(SCHEME) and urlsplit(on).hostname and urlsplit(on).port:
+            return
+    raise LawscopeError(
+        f"--on {on!r} is not known; choose local, ray, ray://auto or ray://host:port."
+    )
+
+
+def _import_ray() -> Any:
+    # Before the import: a measurement of ours reports to nobody.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise LawscopeError(
+            "Ray is not installed; get it with: pip install 'lawscope[cluster]'"
+        ) from error
+    return ray
+
+
+def _connect(ray: Any, on: str, jobs: int | None) -> None:
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+    try:
+        if on == LOCAL:
+            ray.init(address="local", num_cpus=jobs or usable_cores(), **quiet)
+        elif on == ANY:
+            ray.init(address="auto", log_to_driver=False, logging_level="error")
+        else:
+            _knock(on)
+            with warnings.catch_warnings(action="ignore"):  # our sentence says it
+                ray.init(address=on)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise LawscopeError(
+            f"Ray cannot be reached at {on} ({reason}); check that the cluster runs there and that "
+            "RAY_AUTH_TOKEN is its token if it asks for one, or use --on local."
+        ) from error
+
+
+def _knock(on: str) -> None:
+    """Fail soon where nobody answers."""
+    place = urlsplit(on)
+    assert place.hostname is not None
+    assert place.port is not None
+    socket.create_connection((place.hostname, place.port), timeout=CONNECT_SECONDS).close()

@@ -1,0 +1,123 @@
+"""The studies there are. A study registers by existing: a module of a family that defines STUDY.
+
+A family is a subpackage of ``lawscope.studies``, or of a package named by the environment variable
+``LAWSCOPE_STUDIES``, for studies of your own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import pkgutil
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import import_module
+
+from lawscope.errors import LawscopeError
+from lawscope.studies.study import PRESETS, Study
+
+VARIABLE = "LAWSCOPE_STUDIES"
+EVERYTHING = "all"
+
+
+def names() -> list[str]:
+    """Every study as ``family/name``, in alphabetical order within its family."""
+    return list(_modules(os.environ.get(VARIABLE, "")))
+
+
+def families() -> list[str]:
+    """Every family that has a study."""
+    return list(dict.fromkeys(name.partition("/")[0] for name in names()))
+
+
+def find(name: str) -> Study:
+    """The study of that name.
+
+    Raises:
+        LawscopeError: there is none; the nearest names are offered.
+
+    Example:
+        >>> find("separation/dept")
+        Traceback (most recent call last):
+        ...
+        lawscope.errors.LawscopeError: There is no study 'separation/dept'...
+    """
+    module = _modules(os.environ.get(VARIABLE, "")).get(name)
+    if module is None:
+        raise LawscopeError(f"There is no study {name!r}; {_offer(name, names())}")
+    study = getattr(import_module(module), "STUDY", None)
+    if not isinstance(study, Study):
+        raise LawscopeError(f"STUDY in {module} is not a Study; see CONTRIBUTING.md.")
+    return study
+
+
+def choose(target: str) -> list[str]:
+    """The names that ``NAME``, ``FAMILY`` or ``all`` stands for.
+
+    Raises:
+        LawscopeError: it stands for nothing; the nearest names are offered.
+    """
+    known = names()
+    if target == EVERYTHING:
+        return known
+    chosen = [name for name in known if target in (name, name.partition("/")[0])]
+    if not chosen:
+        choices = [*known, *families(), EVERYTHING]
+        raise LawscopeError(f"There is no study or family {target!r}; {_offer(target, choices)}")
+    return chosen
+
+
+def check_preset(preset: str) -> str:
+    """The preset, if there is one of that name.
+
+    Example:
+        >>> check_preset("cpu")
+        'cpu'
+        >>> check_preset("cpus")
+        Traceback (most recent call last):
+        ...
+        lawscope.errors.LawscopeError: There is no preset 'cpus'; did you mean cpu?
+    """
+    if preset not in PRESETS:
+        raise LawscopeError(f"There is no preset {preset!r}; {_offer(preset, list(PRESETS))}")
+    return preset
+
+
+def _offer(word: str, choices: list[str]) -> str:
+    """The nearest of the choices, by the whole name or by the part after the family."""
+    near = difflib.get_close_matches(word, choices, n=3, cutoff=0.6)
+    tails = {choice.rpartition("/")[2]: choice for choice in choices}
+    tail = word.rpartition("/")[2]
+    near += [tails[t] for t in difflib.get_close_matches(tail, list(tails), n=2, cutoff=0.75)]
+    if near:
+        return f"did you mean {' or '.join(dict.fromkeys(near))}?"
+    if len(choices) <= len(PRESETS):
+        return f"choose {', '.join(choices)}."
+    return "'lawscope study list' shows them all."
+
+
+@lru_cache(maxsize=8)
+def _modules(own: str) -> dict[str, str]:
+    """The module of every study by the study's name; nothing is imported but the families."""
+    found: dict[str, str] = {}
+    for package in filter(None, ("lawscope.studies", *own.split(","))):
+        found.update(_walk(package.strip()))
+    return found
+
+
+def _walk(package: str) -> Iterator[tuple[str, str]]:
+    try:
+        root = import_module(package)
+    except ImportError as error:
+        raise LawscopeError(
+            f"{VARIABLE} names {package}, which cannot be imported ({error}); check PYTHONPATH."
+        ) from error
+    for family in pkgutil.iter_modules(root.__path__):
+        if not family.ispkg:
+            continue
+        home = f"{package}.{family.name}"
+        for module in pkgutil.iter_modules(import_module(home).__path__):
+            # What a family's studies share lives in modules whose names begin with an underscore.
+            if not module.name.startswith("_"):
+                name = f"{family.name}/{module.name}".replace("_", "-")
+                yield name, f"{home}.{module.name}"

@@ -1,0 +1,1 @@
+"""The law of data separation: the figures of He & Su (document 003)."""

@@ -1,0 +1,223 @@
+"""The store: every finished training once, under the hash of its settings.
+
+::
+
+    <store>/lawscope-store.json   the format number
+            entries/<key>/        run.json, weights.safetensors
+            locks/<key>.lock      held by the process that trains it; freed when that process ends
+            unfinished/           entries being written; renamed into place when whole
+            uses/                 which result needs which entries
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.studies import entry
+from lawscope.studies.plan import Training
+from lawscope.zoo.folders import cache_dir
+
+if TYPE_CHECKING:
+    from lawscope.studies.finished import Run
+
+VARIABLE = "LAWSCOPE_STORE"
+FORMAT = 1
+MARK = "lawscope-store.json"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class FullDiskError(LawscopeError):
+    """The disk of the store has no room left."""
+
+
+class Claim:
+    """The right to train and write one entry; ends with :meth:`release` or with the process."""
+
+    def __init__(self, lock: FileLock) -> None:
+        self._lock = lock
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._lock.release()
+
+
+class Store:
+    """A folder of finished trainings that many processes may use at once.
+
+    Example:
+        >>> import tempfile
+        >>> from lawscope.studies.plan import Network
+        >>> store = Store(tempfile.mkdtemp())
+        >>> store.sound(Training(Network.of("feedforward", depth=4)))
+        False
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        """Open the store in ``folder``, which is made if it does not exist.
+
+        Raises:
+            LawscopeError: the folder is something else, of another version, or not writable.
+        """
+        self.folder = Path(folder).expanduser().absolute()
+        self._check_format()
+        try:
+            for part in ("entries", "locks", "unfinished", "uses"):
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
+            if not (self.folder / MARK).exists():
+                self._write_mark()
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    @classmethod
+    def default(cls, folder: str | Path | None = None) -> Store:
+        """``folder``, or what ``LAWSCOPE_STORE`` names, or a folder in the user's cache."""
+        return cls(folder or os.environ.get(VARIABLE) or cache_dir() / "studies")
+
+    def place(self, key: str) -> Path:
+        """The folder of an entry, whether it is there or not."""
+        return self.folder / "entries" / key
+
+    def sound(self, training: Training) -> bool:
+        """Whether the training is here and undamaged."""
+        if not self.place(training.key).exists():
+            return False
+        try:
+            entry.read(self.place(training.key), training)
+        except entry.DamagedEntryError:
+            return False
+        return True
+
+    def read(self, training: Training) -> entry.Packed:
+        """The entry of a training, checked.
+
+        Raises:
+            DamagedEntryError: it is not there or damaged.
+        """
+        return entry.read(self.place(training.key), training)
+
+    def run(self, training: Training) -> Run:
+        """The finished training; what a :class:`~lawscope.studies.lab.Lab` reads."""
+        return entry.unpack(self.read(training), training)
+
+    def claim(self, key: str) -> Claim | None:
+        """The right to write an entry, or None while another process has it."""
+        lock = FileLock(self.folder / "locks" / f"{key}.lock", thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return None
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        return Claim(lock)
+
+    def held(self) -> list[str]:
+        """The keys that some process is training now."""
+        keys = []
+        for path in sorted((self.folder / "locks").glob("*.lock")):
+            claim = self.claim(path.stem)
+            if claim is None:
+                keys.append(path.stem)
+            else:
+                claim.release()
+        return keys
+
+    def write(self, packed: entry.Packed) -> None:
+        """Keep an entry: whole or not at all. The caller holds its claim.
+
+        Raises:
+            FullDiskError: no room; says what is saved and how to go on.
+            LawscopeError: the store cannot be written.
+        """
+        key = packed.record["key"]
+        try:
+            temporary = Path(tempfile.mkdtemp(prefix=f"{key}-", dir=self.folder / "unfinished"))
+            try:
+                entry.write(packed, temporary)
+                temporary.rename(self.place(key))
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def discard_damaged(self, training: Training) -> None:
+        """Remove the entry if it is damaged, and say so. The caller holds its claim."""
+        place = self.place(training.key)
+        if not place.exists():
+            return
+        try:
+            entry.read(place, training)
+        except entry.DamagedEntryError as error:
+            warnings.warn(f"{error} It is trained again.", LawscopeWarning, stacklevel=2)
+            self.remove(training.key)
+
+    def remove(self, key: str) -> None:
+        """Take an entry away at once; the caller holds its claim."""
+        grave = Path(tempfile.mkdtemp(prefix=f"{key}-", dir=self.folder / "unfinished"))
+        try:
+            self.place(key).rename(grave / "entry")
+        finally:
+            shutil.rmtree(grave, ignore_errors=True)
+
+    def entries(self) -> list[str]:
+        """The keys of all entries."""
+        return sorted(path.name for path in (self.folder / "entries").iterdir() if path.is_dir())
+
+    def size(self, key: str) -> int:
+        """Bytes of an entry."""
+        return sum(path.stat().st_size for path in self.place(key).glob("*"))
+
+    def _check_format(self) -> None:
+        mark = self.folder / MARK
+        if self.folder.exists() and not self.folder.is_dir():
+            raise LawscopeError(f"{self.folder} is a file; choose a folder for the store.")
+        try:
+            found: Any = json.loads(mark.read_text())["format"] if mark.exists() else None
+            empty = not mark.exists() and not (self.folder.exists() and any(self.folder.iterdir()))
+        except (OSError, ValueError, KeyError, TypeError):
+            found, empty = "unreadable", False
+        if found == FORMAT or empty or (found is None and self._half_made()):
+            return
+        if found is None:
+            raise LawscopeError(
+                f"{self.folder} holds other things and is not a store of lawscope; choose an "
+                "empty or new folder."
+            )
+        raise LawscopeError(
+            f"The store {self.folder} was written by another version of lawscope (format {found}, "
+            f"this version has {FORMAT}); choose another folder with --store or {VARIABLE}."
+        )
+
+    def _half_made(self) -> bool:
+        """Whether another process is making the store at this moment."""
+        return {path.name for path in self.folder.iterdir()} <= {
+            "entries", "locks", "unfinished", "uses", MARK,
+        }  # fmt: skip
+
+    def _write_mark(self) -> None:
+        handle, name = tempfile.mkstemp(dir=self.folder / "unfinished")
+        with os.fdopen(handle, "w") as file:
+            json.dump({"format": FORMAT}, file)
+        Path(name).rename(self.folder / MARK)
+
+    def _cannot_write(self, error: OSError) -> LawscopeError:
+        if error.errno in NO_ROOM:
+            saved = len(self.entries()) if (self.folder / "entries").exists() else 0
+            return FullDiskError(
+                f"The disk of the store {self.folder} is full; {saved} trainings are saved. Free "
+                "some space ('lawscope study gc' helps) and give the same command again: it goes "
+                "on from there."
+            )
+        return LawscopeError(
+            f"The store {self.folder} cannot be written ({error.strerror or error}); choose "
+            f"another folder with --store or {VARIABLE}."
+        )

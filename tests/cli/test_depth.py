@@ -1,0 +1,72 @@
+"""``lawscope depth`` as a person uses it."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from lawscope.cli.app import run
+
+QUICK = ("--depths", "2,4", "--seeds", 2, "--width", 12, "--epochs", 5, "--lr", 0.01)
+
+
+@pytest.fixture
+def depth(tmp_path, monkeypatch, capsys):
+    """Run the command in a folder with data; gives exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    np.savez("mine.npz", x=rng.normal(size=(60, 5)) + 3 * np.eye(3, 5)[y], y=y)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["lawscope", "depth", *map(str, arguments)])
+        code = 0
+        try:
+            run()
+        except SystemExit as leaving:
+            code = leaving.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_table_sentence_and_figure(depth, tmp_path):
+    code, out, err = depth("--data", "mine.npz", *QUICK, "-o", "depth.pdf")
+    assert code == 0, err
+    assert "mine: D at the last hidden layer" in out
+    assert "layers separate this data best" in " ".join(out.split())
+    assert "2 seeds, 60 samples, 5 epochs" in out
+    assert (tmp_path / "depth.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_json_is_the_only_thing_on_stdout(depth):
+    code, out, _ = depth("--data", "mine.npz", *QUICK, "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["depths"] == [2, 4]
+    assert np.array(document["values"]).shape == (2, 2)
+    assert document["best"] in document["candidates"]
+    assert document["verdict"] in (
+        "interior", "deeper may be better", "shallower may do", "cannot be told",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--data", "mine.npz", "--depths", "two"), "write it like 2,4,8"),
+        (("--data", "mine.npz", "--depths", "6-2"), "two or more different"),
+        (("--data", "mine.npz", "--seeds", "1"), "at least 2"),
+        (("--data", "mine.npz", "-o", "depth.bmp"), "must end in .pdf, .png or .svg"),
+        (("--data", "mine.np"), "no such file"),
+        (("--data", "mine.npz", "--size", "big"), "like 32x32"),
+    ],
+)
+def test_mistakes_are_one_sentence(depth, arguments, said):
+    code, out, err = depth(*arguments)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert not out

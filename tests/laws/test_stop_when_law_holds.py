@@ -1,0 +1,112 @@
+"""The rule on made-up measurements, and that watching changes nothing about a training."""
+
+import copy
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import lawscope as ls
+from lawscope.laws import stop_when_law_holds
+from lawscope.laws.stop_when_law_holds import StopWhenLawHolds
+from lawscope.training.loop import train
+from lawscope.training.recipe import Recipe
+from lawscope.zoo.networks import feedforward
+
+HOLDS, NOT, UNKNOWN = "holds", "does not hold", "cannot be told"
+
+
+@pytest.fixture
+def verdicts(monkeypatch):
+    """Measurements that say what the test wants, in order; r falls by 0.001 each time."""
+
+    def become(*sequence):
+        left = list(enumerate(sequence))
+
+        def measure(model, loader, **settings):
+            index, verdict = left.pop(0)
+            r = -0.985 - index / 1000
+            fit = SimpleNamespace(pearson=r, rho=0.5, interval={"pearson": (r - 0.002, r + 0.003)})
+            return SimpleNamespace(fit=fit, verdict=verdict, values=[2.0, 1.0])
+
+        monkeypatch.setattr(stop_when_law_holds, "separation", measure)
+
+    return become
+
+
+def test_it_stops_when_the_law_held_at_each_of_the_last_measurements(verdicts):
+    verdicts(HOLDS, NOT, HOLDS, HOLDS, UNKNOWN, HOLDS, HOLDS, HOLDS)
+    stop = StopWhenLawHolds(None, [], every=10, window=3)
+    stopped = [epoch for epoch in range(1, 81) if stop(epoch)]
+    assert stopped == [80]
+    assert stop.epoch == 80
+    assert list(stop.history) == [10, 20, 30, 40, 50, 60, 70, 80]
+
+
+def test_the_interval_covers_those_of_the_last_measurements(verdicts):
+    verdicts(HOLDS, HOLDS, HOLDS)
+    stop = StopWhenLawHolds(None, [], every=1, window=2)
+    stop(1)
+    assert stop.interval is None
+    assert "1 of 2 measurements" in stop.sentence
+    stop(2)
+    assert stop.interval == pytest.approx((-0.988, -0.982))
+    assert "in effect, first at epoch 2" in stop.sentence
+
+
+def test_it_can_report_without_stopping(verdicts):
+    verdicts(NOT, HOLDS, HOLDS, NOT)
+    said = []
+    stop = StopWhenLawHolds(None, [], every=5, window=2, first=6, stop=False, report=said.append)
+    assert not any(stop(epoch) for epoch in range(1, 26))
+    assert stop.epoch == 20
+    assert len(said) == 4
+    assert "not in effect yet" in said[1]
+    assert stop.table()["verdict"].tolist() == [NOT, HOLDS, HOLDS, NOT]
+    assert len(stop.plot().get_lines()) == 3
+
+
+def data():
+    torch.manual_seed(0)
+    y = torch.arange(120) % 4
+    return torch.randn(120, 20) + torch.randn(4, 20)[y], y
+
+
+def test_lawscopes_own_loop_ends_there(verdicts):
+    verdicts(HOLDS, HOLDS)
+    x, y = data()
+    done = []
+    stop = StopWhenLawHolds(None, [], every=2, window=2)
+
+    def after(epoch):
+        done.append(epoch)
+        return stop(epoch)
+
+    train(feedforward(3, inputs=20, classes=4), x, y, Recipe(epochs=50), after_epoch=after)
+    assert done == [1, 2, 3, 4]
+
+
+def test_watching_leaves_the_training_as_it_was():
+    x, y = data()
+    plain = feedforward(5, inputs=20, width=16, classes=4)
+    watched = copy.deepcopy(plain)
+    recipe = Recipe(lr=3e-3, epochs=6)
+    train(plain, x, y, recipe)
+    stop = StopWhenLawHolds(watched, (x, y), every=2, stop=False)
+    train(watched, x, y, recipe, after_epoch=stop)
+    assert list(stop.history) == [2, 4, 6]
+    ours, theirs = watched.state_dict(), plain.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert stop.history[6].values == pytest.approx(ls.separation(watched, (x, y)).values)
+    assert stop.history[2].values[-1] != stop.history[6].values[-1]
+
+
+def test_what_cannot_be_asked_for():
+    net = feedforward(3)
+    with pytest.raises(ls.LawscopeError, match="at least 1"):
+        StopWhenLawHolds(net, [], every=0)
+    with pytest.raises(ls.LawscopeError, match="needs an interval"):
+        StopWhenLawHolds(net, [], uncertainty=None)
+    with pytest.raises(ls.LawscopeError, match="used up"):
+        StopWhenLawHolds(net, iter([]))
+    assert "not been measured" in StopWhenLawHolds(net, []).sentence

@@ -1,0 +1,75 @@
+"""Tiny studies, and a crew that does its work at once in this process."""
+
+import os
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+from lawscope.studies.worker import perform
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "src"
+
+
+@pytest.fixture
+def toys(monkeypatch, tmp_path):
+    """The family ``toy`` is registered; store and results go to a folder of the test."""
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("LAWSCOPE_STUDIES", "toy_studies")
+    monkeypatch.setenv("LAWSCOPE_STORE", str(tmp_path / "store"))
+    return tmp_path
+
+
+@pytest.fixture
+def command(toys):
+    """Begin ``lawscope study …`` in a process of its own."""
+    begun = []
+
+    def begin(*arguments):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(HERE)])}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lawscope", "study", *map(str, arguments)],
+            cwd=toys, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        begun.append(process)
+        return process
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+class InlineCrew:
+    """Does one job each time it is asked for events, and remembers all it was given."""
+
+    size = 2
+
+    def __init__(self):
+        self.queue = deque()
+        self.jobs = []
+
+    @property
+    def free(self):
+        return self.size - len(self.queue)
+
+    def submit(self, ticket, job):
+        self.jobs.append(job)
+        self.queue.append((ticket, job))
+
+    def events(self, timeout):
+        if not self.queue:
+            return []
+        ticket, job = self.queue.popleft()
+        return [perform(ticket, job, lambda news: None)]
+
+    def close(self):
+        self.queue.clear()
+
+
+@pytest.fixture
+def inline():
+    return InlineCrew()

@@ -1,0 +1,154 @@
+"""The same study on Ray: a worker is lost in the middle, the study is not."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lawscope.errors import LawscopeError
+from lawscope.studies import on_ray
+from lawscope.studies.campaign import run
+from lawscope.studies.crew import Raised, Retried, Told
+
+HERE = Path(__file__).parent
+# In a process of its own: Ray's own warnings are not ours to treat as errors.
+STUDY_ON_RAY = """
+import json, pathlib, sys
+from lawscope.studies import campaign, display
+said, heard = [], {}
+display.Display.say = lambda self, sentence: said.append(sentence)
+
+def advance(self, ticket, news):
+    heard[ticket] = news
+    if len(heard) == 2:
+        pathlib.Path("both-train").touch()
+
+display.Display.advance = advance
+result = campaign.run("toy/slow", preset="paper", on="ray", jobs=2, out=sys.argv[1])
+print(json.dumps({"status": result.status, "said": said, "heard": len(heard)}))
+"""
+
+
+def tasks_of(driver):
+    """The workers of Ray that this driver's cluster has at work, by /proc."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            at_work = (place / "cmdline").read_bytes().startswith(b"ray::_work")
+        except OSError:
+            continue
+        if at_work and driver in ancestors(int(place.name)):
+            found.append(int(place.name))
+    return found
+
+
+def ancestors(pid):
+    line = []
+    while pid > 1:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            break
+        pid = int(stat.rpartition(")")[2].split()[1])
+        line.append(pid)
+    return line
+
+
+def test_a_worker_lost_in_mid_training_is_retried(toys):
+    pytest.importorskip("ray", reason="needs lawscope[cluster]")
+    path = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE)])
+    driver = subprocess.Popen(
+        [sys.executable, "-c", STUDY_ON_RAY, str(toys / "out")], cwd=toys,
+        env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + 120
+        while not (toys / "both-train").exists():
+            assert driver.poll() is None, driver.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        os.kill(tasks_of(driver.pid)[0], signal.SIGKILL)
+        out, err = driver.communicate(timeout=180)
+    finally:
+        driver.kill()
+        driver.communicate()
+    assert driver.returncode == 0, err
+    outcome = json.loads(out)
+    assert outcome["status"] == "done"
+    assert outcome["said"] == ["A worker was lost; its work is begun again."]
+    assert outcome["heard"] >= 2
+    assert len(list((toys / "store/entries").iterdir())) == 12
+    assert (toys / "out/toy/slow.paper.json").exists()
+
+
+def test_ray_absent_is_a_sentence_with_the_extra(toys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(LawscopeError, match=r"pip install 'lawscope\[cluster\]'"):
+        run("toy/quick", preset="smoke", on="ray", out=toys / "out")
+
+
+def test_an_address_where_nobody_answers_is_a_sentence(toys):
+    pytest.importorskip("ray", reason="needs lawscope[cluster]")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
+        address = f"ray://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(LawscopeError, match=f"Ray cannot be reached at {address}.*--on local"):
+            run("toy/quick", preset="smoke", on=address, out=toys / "out")
+
+
+def test_an_address_that_stays_silent_is_given_up(monkeypatch):
+    monkeypatch.setattr(on_ray, "CONNECT_SECONDS", 0.2)
+
+    def silent(address, timeout):
+        threading.Event().wait(timeout)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    with pytest.raises(LawscopeError, match=r"ray://10\.1\.2\.3:10001 \(timed out\)"):
+        on_ray._connect(None, "ray://10.1.2.3:10001", None)
+
+
+@pytest.mark.parametrize("on", ["ray://", "ray://host", "ray://host:many", "http://host:1", ""])
+def test_what_is_no_address_is_a_sentence(on):
+    with pytest.raises(LawscopeError, match="choose local, ray, ray://auto or ray://host:port"):
+        on_ray.check_place(on)
+
+
+def test_the_board_tells_of_progress_and_of_jobs_begun_again():
+    board = on_ray._Board()
+    board.begin(1)
+    board.put(1, 10)
+    board.put(1, 20)
+    assert board.take() == [Told(1, 20)]
+    assert board.take() == []
+    board.begin(1)
+    assert board.take() == [Retried(1)]
+
+
+class Remote:
+    """Stands for a handle of an actor: every method has ``.remote``."""
+
+    def __init__(self, board):
+        for name in ("begin", "put"):
+            method = getattr(board, name)
+            setattr(self, name, type("Method", (), {"remote": staticmethod(method)}))
+
+
+def test_an_exception_on_the_cluster_comes_back_as_an_event():
+    def fail(tell):
+        tell("dividing")
+        return 1 / 0
+
+    board = on_ray._Board()
+    event = on_ray._work(3, fail, Remote(board))
+    assert isinstance(event, Raised)
+    assert event.why == "ZeroDivisionError: division by zero"
+    assert board.take() == [Told(3, "dividing")]

@@ -1,0 +1,90 @@
+"""Studies register by existing; whoever asks for what is not there is offered what is near."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lawscope.errors import LawscopeError
+from lawscope.studies import registry
+from lawscope.studies.study import PRESETS, Study
+
+
+def test_modules_of_a_family_are_studies_and_dashes_are_underscores(toys):
+    names = registry.names()
+    assert {"toy/quick", "toy/two-words", "toy/far-away"} <= set(names)
+    assert "toy" in registry.families()
+    assert registry.find("toy/two-words").title == "Shares networks"
+
+
+def test_every_study_there_is_loads_and_has_all_presets():
+    assert registry.families()[0] == "separation"
+    for name in registry.names():
+        study = registry.find(name)
+        assert isinstance(study, Study)
+        assert set(study.settings) == set(study.minutes) == set(PRESETS), name
+        assert study.claims, name
+
+
+def test_choose(toys):
+    family = registry.choose("toy")
+    assert family == [name for name in registry.names() if name.startswith("toy/")]
+    assert registry.choose("toy/quick") == ["toy/quick"]
+    assert registry.choose("all") == registry.names()
+
+
+@pytest.mark.parametrize(
+    ("asked", "offered"),
+    [
+        ("toy/quik", "did you mean toy/quick"),
+        ("quick", "did you mean toy/quick"),
+        ("toys", "did you mean toy?"),
+        ("zebra", "'lawscope study list' shows them all"),
+    ],
+)
+def test_unknown_names_are_offered_the_nearest(toys, asked, offered):
+    with pytest.raises(LawscopeError, match=offered):
+        registry.choose(asked)
+
+
+def test_unknown_preset_lists_them():
+    with pytest.raises(LawscopeError, match="choose smoke, cpu, paper"):
+        registry.check_preset("huge")
+
+
+def test_package_that_cannot_be_imported_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("LAWSCOPE_STUDIES", "no_such_package")
+    with pytest.raises(LawscopeError, match="LAWSCOPE_STUDIES names no_such_package"):
+        registry.names()
+
+
+def test_module_without_a_study_is_a_sentence(toys, monkeypatch):
+    monkeypatch.setattr("toy_studies.toy.quick.STUDY", None)
+    with pytest.raises(LawscopeError, match=r"STUDY in toy_studies\.toy\.quick is not a Study"):
+        registry.find("toy/quick")
+
+
+def test_the_catalogue_waits_for_no_heavy_package():
+    code = (
+        "import sys; from lawscope.studies.registry import find, names\n"
+        "for name in names(): find(name)\n"
+        "import lawscope.report.study_text, lawscope.cli.study\n"
+        "print(*({'torch', 'matplotlib', 'pandas', 'numpy', 'ray'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_list_answers_at_once(command):
+    seconds = []
+    for _ in range(3):  # the machine may be busy: the fastest counts
+        begun = time.perf_counter()
+        process = command("list")
+        out, err = process.communicate()
+        seconds.append(time.perf_counter() - begun)
+        assert process.returncode == 0, err
+    assert "toy/quick" in out
+    assert "600" not in out
+    assert "10 h" in out
+    assert min(seconds) < 1.5

@@ -1,0 +1,1 @@
+"""Studies of seconds, for the tests of the engine; found through LAWSCOPE_STUDIES."""
