@@ -411,3 +411,23 @@ def test_inputs_of_changing_size_name_the_station():
     batches = [(torch.randn(20, 8, t), cases.labels(20)) for t in (5, 6)]
     with pytest.raises(LawscopeError, match="Station 'input' gives 48 features in this batch"):
         ls.separation(net, batches)
+
+
+def test_train_mode_uses_the_statistics_of_each_batch_and_leaves_the_network_alone() -> None:
+    torch.manual_seed(0)
+    y = torch.arange(60) % 3
+    x = torch.randn(60, 5) + 2 * torch.eye(5)[y]
+    net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    batches = list(zip(x.split(20), y.split(20), strict=True))
+    seen = ls.separation(net, batches, mode="train", uncertainty=None)
+    fresh = nn.BatchNorm1d(8)  # weight 1, bias 0, as in the network
+    with torch.no_grad():
+        features = torch.cat([torch.relu(fresh(net[0](part))) for part in x.split(20)])
+    assert seen.values[-1] == pytest.approx(ls.fuzziness(features, y), rel=1e-6)
+    assert seen.settings["mode"] == "train"
+    assert not net.training
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    assert ls.separation(net, batches, uncertainty=None).values[-1] != seen.values[-1]
+    with pytest.raises(LawscopeError, match="mode='test' is not known"):
+        ls.separation(net, batches, mode="test")

@@ -18,7 +18,7 @@ from lawscope.capture.pooling import Pooling, check_pooling, pool
 from lawscope.capture.source import RandomState, Source
 from lawscope.capture.stations import Station, Stations, find_stations
 from lawscope.capture.trace import Trace, hooked, main_input, trace
-from lawscope.capture.untouched import untouched, unwrapped
+from lawscope.capture.untouched import MODES, Mode, untouched, unwrapped
 from lawscope.errors import LawscopeError
 from lawscope.progress import progress
 
@@ -48,12 +48,14 @@ class Session:
         stations: all that can be measured.
         passes: how often the data has gone through the network.
         samples: seen in one pass, once a pass is done.
+        mode: of the network, "eval" or "train".
     """
 
     def __init__(
-        self, model: nn.Module, source: Source, pooling: Pooling, show: bool | None
+        self, model: nn.Module, source: Source, pooling: Pooling, mode: Mode, show: bool | None
     ) -> None:
-        self.model, self.source, self.pooling, self._show = model, source, pooling, show
+        self.model, self.source, self._show = model, source, show
+        self.pooling, self.mode = pooling, mode
         self.passes = 0
         self.samples = 0
         parameter = next(model.parameters(), next(model.buffers(), None))
@@ -116,7 +118,12 @@ class Session:
 
 @contextmanager
 def open_session(
-    model: nn.Module, data: Any, *, pooling: Pooling = "mean", show: bool | None = None
+    model: nn.Module,
+    data: Any,
+    *,
+    pooling: Pooling = "mean",
+    mode: Mode = "eval",
+    show: bool | None = None,
 ) -> Iterator[Session]:
     """Open a network for measuring, and leave it exactly as it was.
 
@@ -124,14 +131,17 @@ def open_session(
         model: any module; wrappers of ``torch.compile`` and data parallelism are looked through.
         data: see :class:`~lawscope.capture.source.Source`.
         pooling: for activations that are sequences.
+        mode: "train" lets BatchNorm use the statistics of each batch.
         show: progress bar, see :func:`~lawscope.progress.progress`.
     """
     check_pooling(pooling)
+    if mode not in MODES:
+        raise LawscopeError(f"mode={mode!r} is not known; choose 'eval' or 'train'.")
     inner = unwrapped(model)
     source = Source(data)
     try:
-        with untouched(inner):
-            yield Session(inner, source, pooling, show)
+        with untouched(inner, mode):
+            yield Session(inner, source, pooling, mode, show)
     finally:
         source.restore()
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from lawscope.errors import LawscopeError
+
+Mode = Literal["eval", "train"]
+MODES: tuple[Mode, ...] = ("eval", "train")
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -40,8 +44,8 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def untouched(model: nn.Module) -> Iterator[None]:
-    """Evaluate without gradients, then put back modes, buffers and compiled calls.
+def untouched(model: nn.Module, mode: Mode = "eval") -> Iterator[None]:
+    """Run without gradients in ``mode``, then put back modes, buffers and compiled calls.
 
     Also after an exception or ctrl-C. Random generators are put back by
     :class:`~lawscope.capture.source.Source`, hooks by whoever set them.
@@ -60,13 +64,13 @@ def untouched(model: nn.Module) -> Iterator[None]:
     compiled = [(m, m._compiled_call_impl) for m in modules if m._compiled_call_impl is not None]
     for module, _ in compiled:
         module._compiled_call_impl = None
-    model.eval()
+    model.train(mode == "train")
     try:
         with torch.no_grad():
             yield
     finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
+        for module, training in zip(modules, modes, strict=True):
+            module.training = training
         for module, found, values in buffers:
             module._buffers.clear()
             module._buffers.update(found)

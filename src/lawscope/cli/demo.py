@@ -17,6 +17,9 @@ from lawscope.zoo.inputs import as_inputs
 from lawscope.zoo.networks import feedforward
 from lawscope.zoo.sampling import balanced
 
+# The batches in which the paper's authors measure; of consequence in train mode only.
+MEASURED_AT_ONCE = 100
+
 
 def run_demo(
     *,
@@ -25,6 +28,7 @@ def run_demo(
     optimizer: str,
     epochs: int,
     per_class: int,
+    mode: str,
     seed: int,
     threads: int | None = None,
 ) -> Report:
@@ -52,10 +56,11 @@ def run_demo(
         raise LawscopeError(f"The training diverged at --lr {lr:g}; try a smaller one.")
     report = scan(
         model,
-        (x, y),
+        list(zip(x.split(MEASURED_AT_ONCE), y.split(MEASURED_AT_ONCE), strict=True)),
         control=untrained,
         name=f"{depth}-layer network on Fashion-MNIST 10×10",
         class_names=data.class_names,
+        mode=mode,  # type: ignore[arg-type]
     )
     report.settings.update(
         training=f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}",

@@ -29,6 +29,7 @@ def scan_target(
     samples: int | None,
     stations: str,
     pooling: str,
+    mode: str,
     uncertainty: str,
     memory: str,
     batch_size: int,
@@ -90,6 +91,7 @@ def scan_target(
                 memory=memory,
                 pooling=pooling,  # type: ignore[arg-type]
                 class_names=names,
+                mode=mode,  # type: ignore[arg-type]
             )
         except (LawscopeError, KeyboardInterrupt, MemoryError):
             raise

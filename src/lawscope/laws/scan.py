@@ -16,7 +16,7 @@ from lawscope import __version__
 from lawscope.capture.pooling import Pooling
 from lawscope.capture.session import open_session
 from lawscope.capture.source import RandomState
-from lawscope.capture.untouched import unwrapped
+from lawscope.capture.untouched import Mode, unwrapped
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws import separation_observer as _registered  # noqa: F401
 from lawscope.laws.registry import LAWS
@@ -36,6 +36,7 @@ def scan(
     memory: str | int = DEFAULT_MEMORY,
     pooling: Pooling = "mean",
     class_names: Sequence[str] | None = None,
+    mode: Mode = "eval",
     progress: bool | None = None,
 ) -> Report:
     """Measure every law that applies to ``model`` on ``loader``, in one capture.
@@ -51,6 +52,7 @@ def scan(
         memory: see :func:`lawscope.separation`.
         pooling: see :func:`lawscope.separation`.
         class_names: see :func:`lawscope.separation`.
+        mode: see :func:`lawscope.separation`.
         progress: see :func:`lawscope.separation`.
 
     Returns:
@@ -67,7 +69,7 @@ def scan(
     }
 
     def measure(network: nn.Module, description: str) -> dict[str, Any]:
-        with open_session(network, loader, pooling=pooling, show=progress) as session:
+        with open_session(network, loader, pooling=pooling, mode=mode, show=progress) as session:
             observers = {law: maker(session, **settings) for law, maker in LAWS.items()}
             session.measure(list(observers.values()), description)
         return {law: observer.result() for law, observer in observers.items()}

@@ -10,6 +10,7 @@ from torch import nn
 
 from lawscope.capture.pooling import Pooling
 from lawscope.capture.session import open_session
+from lawscope.capture.untouched import Mode
 from lawscope.errors import LawscopeWarning
 from lawscope.laws.separation_observer import FOLDS, SeparationObserver
 from lawscope.laws.separation_result import Separation
@@ -31,12 +32,13 @@ def separation(
     folds: int = FOLDS,
     class_names: Sequence[str] | None = None,
     distributed: bool = False,
+    mode: Mode = "eval",
     progress: bool | None = None,
 ) -> Separation:
     """Measure D at every station of a network and fit the law D_l ≈ ρ^l D_0.
 
     Args:
-        model: any ``nn.Module``; evaluated in eval mode without gradients, and left as found.
+        model: any ``nn.Module``; run without gradients, in eval mode by default, and left as found.
         loader: batches ``(x, y)`` or dicts with ``labels``: a DataLoader, a Dataset, a pair of
             arrays, a list, or (where one pass is enough) a generator.
         stations: "layers", "blocks", "auto" (whichever gives the straighter line), a glob, or a
@@ -50,6 +52,9 @@ def separation(
         folds: folds of the jackknife.
         class_names: names of the classes in the order of their sorted labels.
         distributed: merge over the ranks of ``torch.distributed``; every rank must call it.
+        mode: of the network. "train" lets BatchNorm use the statistics of each batch and dropout
+            drop, as the authors of 003 measure (in shuffled batches of 100); the value then
+            depends on the batches. The network is left as found all the same.
         progress: show a bar; by default when it takes long and a terminal is there.
 
     Returns:
@@ -68,7 +73,7 @@ def separation(
         >>> separation(net, (x, y)).stations
         ('input', '1', '3')
     """
-    with open_session(model, loader, pooling=pooling, show=progress) as session:
+    with open_session(model, loader, pooling=pooling, mode=mode, show=progress) as session:
         observer = SeparationObserver(
             session,
             stations=stations,

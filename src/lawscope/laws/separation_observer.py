@@ -279,6 +279,7 @@ class SeparationObserver:
         return {
             "samples": samples,
             "passes": self.session.passes,
+            "mode": self.session.mode,
             "strategy": [strategies[s.operation] for s in chosen],
             "pooling": [
                 (pooling if isinstance(pooling, str) else getattr(pooling, "__name__", "custom"))

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 
 from lawscope.capture.pooling import Pooling
+from lawscope.capture.untouched import Mode
 from lawscope.laws.separation import separation
 from lawscope.laws.separation_result import Separation
 from lawscope.studies.finished import Run
 from lawscope.studies.plan import Training
+
+BATCHES: dict[Mode, int] = {"eval": 500, "train": 100}
 
 
 class Shelf(Protocol):
@@ -54,21 +57,26 @@ class Lab:
         stations: str | Sequence[str] = "layers",
         pooling: Pooling = "mean",
         uncertainty: Literal["jackknife", "bootstrap"] | None = "jackknife",
+        mode: Mode = "eval",
     ) -> Separation:
-        """The law of data separation on a trained network, on its own data in eval mode."""
+        """The law of data separation on a trained network, on its own data.
+
+        In ``mode="train"`` in batches of 100, as the authors' script measures.
+        """
         run = self.run(training)
         data = run.samples
         pair = (data.x, data.y) if split == "train" else (data.x_test, data.y_test)
         return separation(
             run.network(epoch),
-            _batched(*pair),
+            _batched(*pair, BATCHES[mode]),
             stations=stations,
             pooling=pooling,
             uncertainty=uncertainty,
+            mode=mode,
         )
 
 
-def _batched(x: Tensor, y: Tensor, size: int = 500) -> list[Any]:
+def _batched(x: Tensor, y: Tensor, size: int) -> list[Any]:
     pairs = list(zip(torch.split(x, size), torch.split(y, size), strict=True))
     if x.is_floating_point():
         return pairs
