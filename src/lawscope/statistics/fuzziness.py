@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgesdd
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.between import WEIGHTINGS, Weighting
@@ -50,7 +51,7 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         )
     if weighting not in WEIGHTINGS:
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
-    # Torch for the two steps over all samples, numpy for what is small: its calls cost less.
+    # Torch to add up rows, numpy and LAPACK for the rest: their calls cost less.
     sums = torch.zeros(len(counts), x.shape[1], dtype=torch.float64)
     means = sums.index_add_(0, torch.from_numpy(position), x).numpy() / counts[:, None]
     if not np.isfinite(means).all():
@@ -59,14 +60,16 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
     weights = shares / shares.sum()
     centre = weights @ means
     between = np.sqrt(weights)[:, None] * (means - centre)
-    _, singular, right = np.linalg.svd(between, full_matrices=False)
+    _, singular, right, failed = dgesdd(between, full_matrices=0)
+    if failed:
+        raise LawscopeError("The class means could not be decomposed; check the features.")
     # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
     tolerance = max(means.shape) * _EPSILON * (singular[0] + math.sqrt(centre @ centre))
     rank = min(int((singular > tolerance).sum()), len(counts) - 1)
     if rank == 0:
         return float("nan")
     matrix = right[:rank] / singular[:rank, None]
-    deviation = torch.mm(torch.from_numpy(matrix), x.T).numpy()
+    deviation = matrix @ x.numpy().T
     deviation -= (matrix @ means.T).take(position, axis=1)
     spread = np.square(deviation, out=deviation).sum(axis=0)
     value = float(spread @ (weights / counts).take(position))
