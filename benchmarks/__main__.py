@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import definition, memory, overhead
+from benchmarks import definition, memory, overhead, stacks
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
@@ -21,7 +21,7 @@ RESULTS = Path("results/bench.json")
 def main() -> None:
     torch.set_num_threads(os.cpu_count() or 1)
     rows: list[Row] = []
-    for bench in (overhead, definition, memory):
+    for bench in (overhead, definition, memory, stacks):
         for row in bench.rows():
             print(f"{row.name}: {row.ratio:.4g} ({row.bar})", file=sys.stderr, flush=True)
             rows.append(row)
