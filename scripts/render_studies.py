@@ -1,10 +1,11 @@
 """Render the kept results of a family of studies into the README and the documentation.
 
-    python scripts/render_studies.py           # rewrites README.md, docs/studies.md, docs/figures/
+    python scripts/render_studies.py           # rewrites README.md, docs/studies.md, docs/figures
     python scripts/render_studies.py --check   # exit code 1 where they differ from the results
 
 The tables stand between two comments, ``<!-- claims: separation -->`` and ``<!-- end -->``.
-Everything rendered comes from ``results/<family>.json``, which ``lawscope study run`` writes.
+Everything rendered comes from ``results/<family>.json``, and from ``results/<family>.train.json``
+(measured in train mode) where there is one; ``lawscope study run`` writes them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def rendered(text: str) -> str:
         results = results_of(found[2])
         if found[3]:
             results = [result for result in results if result.name in MAIN]
-        return f"{found[1]}\n{claims_markdown(results)}\n\n{found[4]}"
+        train = f"{found[2]}.train"
+        beside = results_of(train) if (ROOT / "results" / f"{train}.json").exists() else None
+        return f"{found[1]}\n{claims_markdown(results, beside)}\n\n{found[4]}"
 
     return PLACE.sub(table, text)
 
@@ -68,7 +71,7 @@ def main() -> None:
             path.write_text(new, encoding="utf-8")
     if not check:
         for path in (ROOT / "results").glob("*.json"):
-            if "studies" in json.loads(path.read_text(encoding="utf-8")):
+            if "family" in json.loads(path.read_text(encoding="utf-8")) and "." not in path.stem:
                 draw_figures(path.stem)
 
 

@@ -18,6 +18,7 @@ from lawscope.studies.display import Display
 from lawscope.studies.jobs import Measure, Train
 from lawscope.studies.pool import Pool
 from lawscope.studies.runner import Failure, Runner, Undertaking
+from lawscope.studies.saved import load
 from lawscope.studies.stacks import with_starts
 from lawscope.studies.store import FullDiskError, Store
 from lawscope.zoo.fetch import NetworkError
@@ -247,6 +248,19 @@ def test_run_from_python_with_two_processes(toys):
     assert result.seconds > 0
     assert len(result.numbers["D"]) == 3
     assert len(Store.default().entries()) == 3
+
+
+def test_train_mode_is_another_measurement_of_the_same_networks(toys):
+    options = {"preset": "smoke", "jobs": 1, "out": toys / "out"}
+    usual = run("toy/quick", **options)
+    result = run("toy/quick", mode="train", **options)
+    assert result.numbers["loss"] == usual.numbers["loss"]
+    assert result.numbers["D"][0] == pytest.approx(usual.numbers["D"][0], rel=1e-12)  # the input
+    assert result.numbers["D"][1] != pytest.approx(usual.numbers["D"][1], rel=1e-6)
+    assert load("toy/quick", toys / "out", mode="eval").numbers["D"] == usual.numbers["D"]
+    assert load("toy/quick", toys / "out", mode="train").numbers["D"] == result.numbers["D"]
+    with pytest.raises(LawscopeError, match="--mode test is not known; choose eval or train"):
+        run("toy/quick", mode="test", **options)
 
 
 def test_seeds_are_what_was_asked_for(toys):

@@ -99,20 +99,22 @@ def verdicts(study, numbers):
     return [each.verdict for each in study.judge(numbers)]
 
 
-def test_convnets_are_judged_network_by_network():
+def test_convnets_are_judged_panel_by_panel():
     panels = [
         {"dataset": dataset, "network": network, "chosen": [row(-0.98)], "runs": []}
         for dataset in ("fashion-mnist", "cifar10")
         for network in ("alexnet", "vgg")
     ]
     numbers = {"width": 8, "epochs": 40, "panels": panels}
-    assert verdicts(convnets.STUDY, numbers) == [SHOWN, SHOWN]
+    assert verdicts(convnets.STUDY, numbers) == [SHOWN] * 4
     bent = copy.deepcopy(numbers)
     bent["panels"][2]["chosen"] = [row(-0.96)]
-    assert verdicts(convnets.STUDY, bent) == [NOT_SHOWN, SHOWN]
+    assert verdicts(convnets.STUDY, bent) == [SHOWN, SHOWN, NOT_SHOWN, SHOWN]
     unfitted = copy.deepcopy(numbers)
     unfitted["panels"][1]["chosen"] = [row(-0.99, fits=False)]
-    assert verdicts(convnets.STUDY, unfitted) == [SHOWN, NOT_SHOWN]
+    assert verdicts(convnets.STUDY, unfitted) == [SHOWN, NOT_SHOWN, SHOWN, SHOWN]
+    without_cifar = {**numbers, "panels": panels[:2]}
+    assert verdicts(convnets.STUDY, without_cifar) == [SHOWN, SHOWN, NOT_TRIED, NOT_TRIED]
     assert "8 filters, 40 epochs" in convnets.figure(numbers).get_suptitle()
 
 

@@ -40,6 +40,9 @@ AsJson = Annotated[
 WhichPreset = Annotated[
     str | None, typer.Option("--preset", help="smoke, cpu or paper; by default the latest.")
 ]
+HowMeasured = Annotated[
+    str | None, typer.Option("--mode", help="eval or train; by default the latest.")
+]
 
 
 @app.command("list")
@@ -68,6 +71,10 @@ def run(
         typer.Option(help="Worker processes.", show_default="one per core"),
     ] = None,
     on: Annotated[str, typer.Option(help="local, ray, ray://auto or ray://host:port.")] = "local",
+    mode: Annotated[
+        str,
+        typer.Option(help="Measure in eval mode, or in train mode as the paper's authors did."),
+    ] = "eval",
     out: Out = DEFAULT_OUT,
     store: Place = None,
     json_: AsJson = False,
@@ -81,7 +88,14 @@ def run(
 
     try:
         results = run_many(
-            target, preset=preset, seeds=seeds, jobs=jobs, on=on, out=out, store=store
+            target,
+            preset=preset,
+            seeds=seeds,
+            jobs=jobs,
+            on=on,
+            out=out,
+            store=store,
+            mode=mode,
         )
     except KeyboardInterrupt:
         again = shlex.join(["lawscope", *sys.argv[1:]])
@@ -98,12 +112,16 @@ def run(
 
 @app.command()
 def show(
-    name: Name, preset: WhichPreset = None, out: Out = DEFAULT_OUT, json_: AsJson = False
+    name: Name,
+    preset: WhichPreset = None,
+    mode: HowMeasured = None,
+    out: Out = DEFAULT_OUT,
+    json_: AsJson = False,
 ) -> None:
     """The claims of a study with the paper's number, ours and the verdict; and all numbers."""
     from lawscope.studies.saved import load
 
-    result = load(name, out, preset)
+    result = load(name, out, preset, mode)
     if json_:
         _print_json(result.to_dict())
     else:
@@ -115,6 +133,7 @@ def figure(
     name: Name,
     path: Annotated[Path, typer.Option("--output", "-o", help="A .pdf, .png or .svg file.")],
     preset: WhichPreset = None,
+    mode: HowMeasured = None,
     out: Out = DEFAULT_OUT,
 ) -> None:
     """Draw the figure of a study from its kept numbers."""
@@ -128,7 +147,7 @@ def figure(
     from lawscope.studies.jobs import draw
     from lawscope.studies.saved import load
 
-    write_whole(draw(load(name, out, preset).plot(), form), path)
+    write_whole(draw(load(name, out, preset, mode).plot(), form), path)
     typer.echo(f"figure: {path}")
 
 
@@ -181,11 +200,12 @@ def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = Fal
 
     from lawscope.report.study_text import print_result, print_totals
     from lawscope.studies.registry import find
-    from lawscope.studies.saved import result_file
+    from lawscope.studies.saved import label, result_file
 
     console = Console()
     for result in results:
-        picture = result_file(out, result.name, result.preset, "png")
+        kind = label(result.preset, result.mode)
+        picture = result_file(out, result.name, kind, "png")
         print_result(
             result,
             find(result.name),

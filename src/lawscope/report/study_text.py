@@ -42,6 +42,8 @@ def print_result(
     console.print(Text.assemble((result.name, "bold"), f"  {study.title}"))
     seeds = result.settings.get("seeds")
     told = [result.preset, f"{seeds} seeds" if seeds not in (None, 1) else "1 seed"]
+    if result.mode != "eval":
+        told.append(f"measured in {result.mode} mode")
     if result.status == DONE:
         told.append(f"{number(result.seconds)} core-seconds")
     console.print(Text(f"{', '.join(told)}, {result.date}", "dim"))

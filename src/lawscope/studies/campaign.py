@@ -22,10 +22,10 @@ from lawscope.studies.presence import absent
 from lawscope.studies.registry import check_preset, choose, find
 from lawscope.studies.result import FAILED, StudyResult, without_numbers
 from lawscope.studies.runner import Failure, Runner, Undertaking, core_seconds
-from lawscope.studies.saved import DEFAULT_OUT, result_file, save, save_family
+from lawscope.studies.saved import DEFAULT_OUT, label, result_file, save, save_family
 from lawscope.studies.stacks import with_starts
 from lawscope.studies.store import Store
-from lawscope.studies.study import NOT_TRIED
+from lawscope.studies.study import MODES, NOT_TRIED
 from lawscope.studies.uses import note_use
 
 
@@ -38,6 +38,7 @@ def run(
     on: str = "local",
     out: str | Path = DEFAULT_OUT,
     store: str | Path | None = None,
+    mode: str = "eval",
     show: bool | None = None,
 ) -> StudyResult:
     """Run one study: train what the store does not have, measure, judge, write the result.
@@ -50,6 +51,7 @@ def run(
         on: ``"local"``, ``"ray"`` for a Ray of its own, or ``"ray://host:port"``.
         out: folder for the result and its figure.
         store: folder of finished trainings; by default ``LAWSCOPE_STORE`` or the user's cache.
+        mode: in which networks are measured; "train" in batches of 100, as the authors of 003 did.
         show: force or forbid the progress bars.
 
     Returns:
@@ -59,7 +61,7 @@ def run(
         LawscopeError: something asked for does not exist, or the study failed.
     """
     find(name)
-    options = {"preset": preset, "seeds": seeds, "jobs": jobs, "on": on}
+    options = {"preset": preset, "seeds": seeds, "jobs": jobs, "on": on, "mode": mode}
     (result,) = run_many(name, out=out, store=store, show=show, **options)  # type: ignore[arg-type]
     if result.status == FAILED:
         raise LawscopeError(f"{name} failed: {result.why}")
@@ -75,6 +77,7 @@ def run_many(
     on: str = "local",
     out: str | Path = DEFAULT_OUT,
     store: str | Path | None = None,
+    mode: str = "eval",
     show: bool | None = None,
 ) -> list[StudyResult]:
     """Run a study, a family or all of them; arguments as in :func:`run`.
@@ -91,7 +94,9 @@ def run_many(
     for option, value in (("seeds", seeds), ("jobs", jobs)):
         if value is not None and value < 1:
             raise LawscopeError(f"--{option} must be at least 1, got {value}.")
-    campaign = Campaign(Store.default(store), _writable(Path(out)), preset, seeds)
+    if mode not in MODES:
+        raise LawscopeError(f"--mode {mode} is not known; choose {' or '.join(MODES)}.")
+    campaign = Campaign(Store.default(store), _writable(Path(out)), preset, seeds, mode)
     undertakings = campaign.undertake(chosen)
     if undertakings:
         campaign.carry_out(undertakings, jobs, on, show)
@@ -110,6 +115,7 @@ class Campaign:
     out: Path
     preset: str
     seeds: int | None
+    mode: str = "eval"
     results: dict[str, StudyResult] = field(default_factory=dict)
 
     def undertake(self, names: list[str]) -> list[Undertaking]:
@@ -183,10 +189,10 @@ class Campaign:
 
     def _settings(self, name: str) -> dict[str, Any]:
         own = {} if self.seeds is None else {"seeds": self.seeds}
-        return {**find(name).settings[self.preset], **own}
+        return {**find(name).settings[self.preset], **own, "mode": self.mode}
 
     def _file(self, name: str) -> Path:
-        return result_file(self.out, name, self.preset)
+        return result_file(self.out, name, label(self.preset, self.mode))
 
 
 def _writable(out: Path) -> Path:

@@ -56,7 +56,6 @@ def measured(
     split: str = "train",
     stations: str | Sequence[str] = "layers",
     pooling: Literal["mean", "first"] = "mean",
-    mode: Literal["eval", "train"] = "eval",
 ) -> Numbers:
     """What a study keeps of one network: how it was trained, how it ended, and the law on it.
 
@@ -75,9 +74,7 @@ def measured(
     if not math.isfinite(run.loss):
         return {**_jsonable(ending), **_DIVERGED}
     with quietly():
-        law = lab.separation(
-            training, epoch=epoch, split=split, stations=stations, pooling=pooling, mode=mode
-        )
+        law = lab.separation(training, epoch=epoch, split=split, stations=stations, pooling=pooling)
     return {**_jsonable(ending), **law_numbers(law)}
 
 
@@ -138,19 +135,14 @@ def straightest(runs: Sequence[Numbers]) -> Numbers:
     return min(fitting, key=lambda run: (round(run["r"], 12), run["D"][-1]))
 
 
-def choice(
-    lab: Lab,
-    trainings: Sequence[Training],
-    stations: str = "layers",
-    mode: Literal["eval", "train"] = "eval",
-) -> Numbers:
+def choice(lab: Lab, trainings: Sequence[Training], stations: str = "layers") -> Numbers:
     """Measure every candidate and choose one for each seed.
 
     Returns:
         ``chosen``, one row per seed as :func:`measured` gives it, and ``runs``, all candidates
         without the interval of each D.
     """
-    runs = [measured(lab, each, stations=stations, mode=mode) for each in trainings]
+    runs = [measured(lab, training, stations=stations) for training in trainings]
     seeds = sorted({run["seed"] for run in runs})
     chosen = [straightest([run for run in runs if run["seed"] == seed]) for seed in seeds]
     brief = [{k: v for k, v in run.items() if k != "D_interval"} for run in runs]

@@ -32,6 +32,7 @@ class Lab:
     Attributes:
         settings: of the preset, with ``seeds`` as asked for.
         tell: reports progress in words ("measuring 3 of 57").
+        mode: in which networks are measured; ``settings["mode"]``, "eval" unless asked for.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Lab:
     ) -> None:
         self.settings = settings
         self.tell = tell
+        self.mode: Mode = settings.get("mode", "eval")
         self._shelf = shelf
 
     def run(self, training: Training) -> Run:
@@ -57,28 +59,25 @@ class Lab:
         stations: str | Sequence[str] = "layers",
         pooling: Pooling = "mean",
         uncertainty: Literal["jackknife", "bootstrap"] | None = "jackknife",
-        mode: Mode = "eval",
     ) -> Separation:
-        """The law of data separation on a trained network, on its own data.
-
-        In ``mode="train"`` in batches of 100, as the authors' script measures.
-        """
+        """The law of data separation on a trained network, on its own data."""
         run = self.run(training)
         data = run.samples
         pair = (data.x, data.y) if split == "train" else (data.x_test, data.y_test)
         return separation(
             run.network(epoch),
-            _batched(*pair, BATCHES[mode]),
+            self.batches(*pair),
             stations=stations,
             pooling=pooling,
             uncertainty=uncertainty,
-            mode=mode,
+            mode=self.mode,
         )
 
-
-def _batched(x: Tensor, y: Tensor, size: int) -> list[Any]:
-    pairs = list(zip(torch.split(x, size), torch.split(y, size), strict=True))
-    if x.is_floating_point():
-        return pairs
-    # Sentences: the mask keeps padding out of the mean over the tokens.
-    return [{"input_ids": ids, "attention_mask": ids != 0, "labels": k} for ids, k in pairs]
+    def batches(self, x: Tensor, y: Tensor) -> list[Any]:
+        """Samples in the batches to measure in: of 100 in train mode, as the authors' script."""
+        size = BATCHES[self.mode]
+        pairs = list(zip(torch.split(x, size), torch.split(y, size), strict=True))
+        if x.is_floating_point():
+            return pairs
+        # Sentences: the mask keeps padding out of the mean over the tokens.
+        return [{"input_ids": ids, "attention_mask": ids != 0, "labels": k} for ids, k in pairs]

@@ -52,6 +52,11 @@ class StudyResult:
     trace: str = field(default="", compare=False)
 
     @property
+    def mode(self) -> str:
+        """In which mode the networks were measured, eval or train."""
+        return str(self.settings.get("mode", "eval"))
+
+    @property
     def verdicts(self) -> dict[str, str]:
         """The verdict of every claim: shown, not shown or not tried."""
         return {claim.text: claim.verdict for claim in self.claims}

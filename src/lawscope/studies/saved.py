@@ -5,6 +5,8 @@
     <out>/<family>/<name>.<preset>.json   the result
           <family>/<name>.<preset>.png    its figure
           <family>.json                   all studies of the family, compact
+
+Measured in train mode: ``<name>.<preset>.train.json`` and ``<family>.train.json``.
 """
 
 from __future__ import annotations
@@ -19,19 +21,29 @@ from lawscope.report.files import write_whole
 from lawscope.studies.entry import today, versions
 from lawscope.studies.registry import check_preset, find
 from lawscope.studies.result import DIGITS, StudyResult
-from lawscope.studies.study import PRESETS
+from lawscope.studies.study import MODES, PRESETS
 
 DEFAULT_OUT = Path("lawscope-studies")
 
 
-def result_file(out: Path, name: str, preset: str, form: str = "json") -> Path:
+def label(preset: str, mode: str) -> str:
+    """What tells the files of a study apart.
+
+    Example:
+        >>> label("cpu", "eval"), label("cpu", "train")
+        ('cpu', 'cpu.train')
+    """
+    return preset if mode == "eval" else f"{preset}.{mode}"
+
+
+def result_file(out: Path, name: str, label: str, form: str = "json") -> Path:
     """Where a result lies, or its figure (``form="png"``).
 
     Example:
         >>> result_file(Path("out"), "separation/depth", "cpu").as_posix()
         'out/separation/depth.cpu.json'
     """
-    return out / f"{name}.{preset}.{form}"
+    return out / f"{name}.{label}.{form}"
 
 
 def save(result: StudyResult, out: Path, picture: bytes | None = None) -> Path:
@@ -43,9 +55,10 @@ def save(result: StudyResult, out: Path, picture: bytes | None = None) -> Path:
     Raises:
         LawscopeError: the folder cannot be written.
     """
-    path = result_file(out, result.name, result.preset)
+    kind = label(result.preset, result.mode)
+    path = result_file(out, result.name, kind)
     write_whole(json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n", path)
-    figure = result_file(out, result.name, result.preset, "png")
+    figure = result_file(out, result.name, kind, "png")
     if picture is not None:
         write_whole(picture, figure)
     else:
@@ -62,27 +75,34 @@ def save_family(results: Sequence[StudyResult], out: Path) -> Path:
         "versions": versions(),
         "studies": [_short(result) for result in results],
     }
-    path = out / f"{family}.json"
+    path = out / f"{label(family, results[0].mode)}.json"
     write_whole(_compact(document) + "\n", path)
     return path
 
 
-def load(name: str, out: Path, preset: str | None = None) -> StudyResult:
+def load(name: str, out: Path, preset: str | None = None, mode: str | None = None) -> StudyResult:
     """The latest result of a study, from its own file or from the summary of its family.
 
     Args:
         name: ``family/name``.
         out: the folder of results.
         preset: which one; None takes the latest.
+        mode: measured in which mode; None takes the latest.
 
     Raises:
         LawscopeError: there is none, or the file is damaged.
     """
     find(name)  # an unknown name is told apart from one that was never run
     presets = PRESETS if preset is None else (check_preset(preset),)
-    files = [result_file(out, name, each) for each in presets]
+    modes = MODES if mode is None else (mode,)
+    files = [result_file(out, name, label(each, how)) for each in presets for how in modes]
     found = [_read_result(file) for file in files if file.exists()]
-    found = found or [r for r in _from_summary(name, out) if r.preset in presets]
+    found = found or [
+        result
+        for how in modes
+        for result in _from_summary(name, out, how)
+        if result.preset in presets
+    ]
     if not found:
         with_preset = f" --preset {preset}" if preset else ""
         raise LawscopeError(
@@ -101,8 +121,8 @@ def _read_result(path: Path) -> StudyResult:
         ) from error
 
 
-def _from_summary(name: str, out: Path) -> list[StudyResult]:
-    path = out / f"{name.partition('/')[0]}.json"
+def _from_summary(name: str, out: Path, mode: str) -> list[StudyResult]:
+    path = out / f"{label(name.partition('/')[0], mode)}.json"
     if not path.exists():
         return []
     document = _read(path)

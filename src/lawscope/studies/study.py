@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Preset = Literal["smoke", "cpu", "paper"]
 PRESETS: tuple[Preset, ...] = ("smoke", "cpu", "paper")
+MODES = ("eval", "train")
 Numbers = dict[str, Any]
 SHOWN, NOT_SHOWN, NOT_TRIED = "shown", "not shown", "not tried"
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import Tensor
 
+    from lawscope.laws.separation_result import Separation
     from lawscope.studies.finished import Run
     from lawscope.studies.lab import Lab
 
@@ -35,11 +36,11 @@ def measure(lab: Lab) -> Numbers:
     made = choice(lab, trainings)
     for row in made["chosen"]:
         lab.tell(f"measuring classes, lr {row['lr']:g}, seed {row['seed']}")
-        row.update(by_class(lab.run(training_of(row, trainings))))
+        row.update(by_class(lab, lab.run(training_of(row, trainings))))
     return made
 
 
-def by_class(run: Run) -> Numbers:
+def by_class(lab: Lab, run: Run) -> Numbers:
     """The law of every class, with a delete-a-group jackknife over stratified folds.
 
     Returns:
@@ -51,10 +52,14 @@ def by_class(run: Run) -> Numbers:
     from lawscope.laws.separation import separation
 
     network, samples = run.network(), run.samples
+
+    def of_classes(x: Tensor, y: Tensor) -> Separation:
+        return separation(network, lab.batches(x, y), uncertainty=None, mode=lab.mode)
+
     with quietly():
-        law = separation(network, (samples.x, samples.y), uncertainty=None)
+        law = of_classes(samples.x, samples.y)
         parts = all_but_one_fold(samples.x, samples.y)
-        without = [separation(network, part, uncertainty=None).classwise for part in parts]
+        without = [of_classes(*part).classwise for part in parts]
     again = np.stack(without)
     weighted = law.classwise @ law.counts / law.counts.sum()
     return {

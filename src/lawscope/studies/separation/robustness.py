@@ -84,7 +84,8 @@ def trial(lab: Lab, training: Training, noise: float) -> Numbers:
             for weight in (p for p in model.parameters() if p.dim() > 1):
                 size = noise * float(weight.square().mean().sqrt())
                 weight.add_(torch.randn(weight.shape, generator=generator), alpha=size)
-        after = separation(model, (run.samples.x, run.samples.y), uncertainty=None)
+        data = lab.batches(run.samples.x, run.samples.y)
+        after = separation(model, data, uncertainty=None, mode=lab.mode)
         moved.append(after.reduction / before.reduction - 1)
         predicted.append(float(((after.ratios - before.ratios) / before.ratios).sum()))
     return {"moved": moved, "predicted": predicted}
