@@ -383,7 +383,7 @@ def test_two_processes_do_the_work_once(command, toys):
 
 
 def test_ctrl_c_ends_within_seconds_and_says_how_to_go_on(command, toys):
-    stopped = command("run", "toy/slow", "--preset", "cpu", "--out", toys / "out", "--jobs", 2)
+    stopped = command("run", "long/endless", "--out", toys / "out", "--jobs", 2)
     wait_for(lambda: len(stored(toys)) >= 1)
     workers = workers_of(stopped)
     begun = time.monotonic()
@@ -393,5 +393,5 @@ def test_ctrl_c_ends_within_seconds_and_says_how_to_go_on(command, toys):
     assert time.monotonic() - begun < 6
     assert stopped.returncode == 130
     assert "Traceback" not in err
-    assert "go on with: lawscope study run toy/slow --preset cpu" in err
+    assert "go on with: lawscope study run long/endless --out" in err
     wait_for(lambda: not any(alive(pid) for pid in workers), seconds=10)

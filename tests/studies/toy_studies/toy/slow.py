@@ -25,7 +25,7 @@ STUDY = replace(
     title="Slower networks",
     settings={
         "smoke": SETTINGS,
-        "cpu": {**SETTINGS, "epochs": 120},
+        "cpu": {**SETTINGS, "epochs": 400},
         "paper": {**SETTINGS, "epochs": 240},
     },
     plan=plan,

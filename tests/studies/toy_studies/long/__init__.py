@@ -1,0 +1,1 @@
+"""Studies that do not end by themselves."""
