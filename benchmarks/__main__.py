@@ -1,4 +1,10 @@
-"""Run all benchmarks, print the table, write results/bench.json."""
+"""Run benchmarks, print the table, write results/bench.json.
+
+    python -m benchmarks            # all
+    python -m benchmarks stacks     # some; rows of the others are kept
+
+Both numbers of a row come from one run.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +22,14 @@ from benchmarks import definition, memory, overhead, stacks
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
+BENCHES = {"overhead": overhead, "definition": definition, "memory": memory, "stacks": stacks}
 
 
 def main() -> None:
     torch.set_num_threads(os.cpu_count() or 1)
     rows: list[Row] = []
-    for bench in (overhead, definition, memory, stacks):
+    names = sys.argv[1:] or list(BENCHES)
+    for bench in (BENCHES[name] for name in names):
         for row in bench.rows():
             print(f"{row.name}: {row.ratio:.4g} ({row.bar})", file=sys.stderr, flush=True)
             rows.append(row)
@@ -38,7 +46,10 @@ def main() -> None:
         )
     Console(width=140).print(table)
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    measured = {row.name for row in rows}
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() and sys.argv[1:] else []
+    written = [row for row in kept if row["name"] not in measured] + [asdict(row) for row in rows]
+    RESULTS.write_text(json.dumps(written, indent=1) + "\n")
     sys.exit(0 if all(row.holds for row in rows) else 1)
 
 

@@ -18,6 +18,7 @@ from lawscope.studies.lab import Lab
 from lawscope.studies.plan import Data
 from lawscope.studies.separation import convnets, resnet, text_encoder
 from lawscope.studies.study import NOT_SHOWN, NOT_TRIED, PRESETS, SHOWN
+from lawscope.training.recipe import Recipe
 from lawscope.zoo.sst2 import Sentences
 
 NAMES = ("convnets", "resnet", "text-encoder")
@@ -198,6 +199,21 @@ def test_padding_stays_out_of_the_mean_over_the_tokens():
     a, b = (Lab({}, shelf).separation(t, stations="blocks") for t in (short, long))
     assert len(a.stations) == 4
     np.testing.assert_allclose(a.values, b.values, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("sentences")
+def test_networks_handed_over_together_are_trained_as_if_alone():
+    network = replace(
+        text_encoder.candidates(text_encoder.SMOKE)[0],
+        recipe=Recipe(epochs=2, lr=1e-3),
+        checkpoints=(1,),
+    )
+    pair = [network, replace(network, seed=1)]
+    alone = [execute([training], {})[0] for training in pair]
+    for together, single in zip(execute(pair, {}), alone, strict=True):
+        for epoch in (1, 2):
+            theirs = single.weights[epoch]
+            assert all(torch.equal(w, theirs[n]) for n, w in together.weights[epoch].items())
 
 
 @pytest.mark.usefixtures("sentences")

@@ -127,6 +127,14 @@ def test_a_pretrained_encoder_ignores_padding_and_shows_its_blocks(encoder):
     assert [name.rpartition(".")[2] for name in blocks] == ["0:in", "0", "1", "2"]
 
 
+def test_loading_says_nothing_and_leaves_the_verbosity_as_it_was(encoder, capfd):
+    logging = pytest.importorskip("transformers").logging
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    build("pretrained-encoder", folder=encoder)
+    assert capfd.readouterr() == ("", "")
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
+
+
 def test_a_tokenizer_that_pads_with_another_number_is_refused(encoder, data):
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.BertTokenizerFast(

@@ -36,6 +36,10 @@ def execute(
     Returns:
         One run per training, in order. A training that diverged has a loss of NaN.
     """
+    stacked = trainings[0].network.kind == "feedforward"
+    if len(trainings) > 1 and not stacked:
+        # One after the other from drawing to end: dropout must not feel what was trained before.
+        return [execute([training], starts, tick)[0] for training in trainings]
     begun = time.perf_counter()
     models = [_prepared(training, starts) for training in trainings]
     kept: list[dict[int, Weights]] = [{} for _ in models]
@@ -46,10 +50,10 @@ def execute(
                 weights[epoch] = copy.deepcopy(model.state_dict())
 
     keep(0)
-    if trainings[0].network.kind == "feedforward":
+    if stacked:
         _train_together(trainings, models, keep, tick)
     else:
-        _train_one_by_one(trainings, models, keep, tick)
+        _train_alone(trainings[0], models[0], keep, tick)
     each = (time.perf_counter() - begun) / len(trainings)
     return [
         _finished(training, model, weights, each)
@@ -115,20 +119,18 @@ def _train_together(
     )
 
 
-def _train_one_by_one(
-    trainings: Sequence[Training],
-    models: Sequence[nn.Module],
+def _train_alone(
+    training: Training,
+    model: nn.Module,
     keep: Callable[[int], None],
     tick: Callable[[int], None],
 ) -> None:
-    for training, model in zip(trainings, models, strict=True):
+    def after_epoch(epoch: int) -> None:
+        keep(epoch)
+        tick(1)
 
-        def after_epoch(epoch: int) -> None:
-            keep(epoch)
-            tick(1)
-
-        data = samples_of(training.data)
-        train(model, data.x, data.y, training.recipe, after_epoch)
+    data = samples_of(training.data)
+    train(model, data.x, data.y, training.recipe, after_epoch)
 
 
 @torch.no_grad()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,28 @@ def find_encoder(folder: str) -> Path:
 def _loaded(kind: Any, folder: str, **options: Any) -> Any:
     place = find_encoder(folder)
     try:
-        return kind.from_pretrained(place, local_files_only=True, **options)
+        with _quietly():
+            return kind.from_pretrained(place, local_files_only=True, **options)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise LawscopeError(
             f"{place} cannot be loaded as an encoder ({reason}): download the folder again"
         ) from error
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """No bar for every load, and no report that the classifier is new, as it should be."""
+    logging = _transformers().logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _transformers() -> Any:

@@ -3,8 +3,8 @@
 ``lawscope study run separation/shape``: figure 4 of 003, second row. 8-layer feed-forward networks
 of three shapes trained with Adam on Fashion-MNIST: narrow-wide, wide-narrow, and mixed. ``cpu``
 halves all widths above 100, trains for 150 epochs instead of 600 with one of the paper's five
-learning rates, and takes three seeds, since final values of D differ from seed to seed: 9 trainings,
-about 4 minutes on two cores.
+learning rates, and takes three seeds, since final values of D differ from seed to seed: 9
+trainings, about 4 minutes on two cores.
 
 The paper: wide-narrow is best.
 """
