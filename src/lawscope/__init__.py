@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from lawscope.statistics.fuzziness import fuzziness as fuzziness
     from lawscope.studies.advise_depth import advise_depth as advise_depth
     from lawscope.studies.depth_advice import DepthAdvice as DepthAdvice
+    from lawscope.theory.layer_peeled.peeled import Peeled as Peeled
+    from lawscope.theory.layer_peeled.peeled import peel as peel
+    from lawscope.theory.layer_peeled.sweep import peel_sweep as peel_sweep
+    from lawscope.theory.layer_peeled.threshold import collapse_threshold as collapse_threshold
 
 # The public list: where each name lives. Imported on first use, so that `import lawscope` and
 # `lawscope --help` do not wait for torch.
@@ -41,13 +45,17 @@ _HOMES = {
     "LawscopeError": "lawscope.errors",
     "LawscopeWarning": "lawscope.errors",
     "LineFit": "lawscope.laws.line",
+    "Peeled": "lawscope.theory.layer_peeled.peeled",
     "Report": "lawscope.laws.report",
     "Separation": "lawscope.laws.separation_result",
     "StopWhenLawHolds": "lawscope.laws.stop_when_law_holds",
     "TransferBalance": "lawscope.laws.transfer_balance",
     "advise_depth": "lawscope.studies.advise_depth",
     "citation": "lawscope.papers",
+    "collapse_threshold": "lawscope.theory.layer_peeled.threshold",
     "fuzziness": "lawscope.statistics.fuzziness",
+    "peel": "lawscope.theory.layer_peeled.peeled",
+    "peel_sweep": "lawscope.theory.layer_peeled.sweep",
     "scan": "lawscope.laws.scan",
     "separation": "lawscope.laws.separation",
     "stations": "lawscope.capture.discover",
@@ -61,6 +69,7 @@ __all__ = [
     "LawscopeError",
     "LawscopeWarning",
     "LineFit",
+    "Peeled",
     "Report",
     "Separation",
     "StopWhenLawHolds",
@@ -68,7 +77,10 @@ __all__ = [
     "__version__",
     "advise_depth",
     "citation",
+    "collapse_threshold",
     "fuzziness",
+    "peel",
+    "peel_sweep",
     "scan",
     "separation",
     "stations",

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 PAPERS = {
+    "layer_peeled": (
+        "Cong Fang, Hangfeng He, Qi Long and Weijie J. Su. Exploring deep neural networks via "
+        "layer-peeled model: Minority collapse in imbalanced training. Proceedings of the National "
+        "Academy of Sciences 118(43), 2021. arXiv:2101.12699."
+    ),
     "separation": (
         "Hangfeng He and Weijie J. Su. A law of data separation in deep learning. "
         "Proceedings of the National Academy of Sciences 120(36), 2023. arXiv:2210.17020."

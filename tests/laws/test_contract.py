@@ -132,7 +132,7 @@ def test_the_public_list_is_true():
     assert set(dir(ls)) == set(ls.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ls.nothing  # noqa: B018
-    with pytest.raises(KeyError, match="known: separation"):
+    with pytest.raises(KeyError, match=r"known: .*separation"):
         ls.citation("nothing")
 
 

@@ -11,6 +11,7 @@ import typer
 
 from lawscope import __version__
 from lawscope.cli.depth import depth as depth_command
+from lawscope.cli.peel import peel as peel_command
 from lawscope.cli.study import app as study_app
 from lawscope.errors import LawscopeError
 
@@ -175,6 +176,7 @@ def demo(
 
 
 app.command("depth")(depth_command)
+app.command("peel")(peel_command)
 
 
 def deliver(report: Any, *, json_: bool, out: Path | None) -> None:

@@ -1,0 +1,176 @@
+"""``lawscope peel``: will minority classes collapse, from which ratio, what oversampling."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lawscope.errors import LawscopeError
+
+if TYPE_CHECKING:
+    from lawscope.theory.layer_peeled.peeled import Peeled
+
+
+def peel(
+    counts: Annotated[
+        str | None,
+        typer.Option(help="Samples per class: 5000,5000,50 or 5000x5,50x5.", show_default=False),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Labels: a .npy, an .npz with y, or text, one per line."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Take the training labels of a dataset, e.g. cifar10.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where data sets lie (or set LAWSCOPE_DATA).")
+    ] = None,
+    classes: Annotated[int | None, typer.Option(help="K, with --majority and --ratio.")] = None,
+    majority: Annotated[int | None, typer.Option(help="K_A, classes of the large size.")] = None,
+    ratio: Annotated[float | None, typer.Option(help="R, large over small class size.")] = None,
+    weight_energy: Annotated[float, typer.Option(help="E_W, mean ‖w‖² of the classifiers.")] = 1.0,
+    feature_energy: Annotated[float, typer.Option(help="E_H, mean ‖h‖² of the features.")] = 5.0,
+    loss: Annotated[
+        str,
+        typer.Option(help="cross_entropy, class_weighted, logit_adjusted, label_smoothed or mse."),
+    ] = "cross_entropy",
+    oversampling: Annotated[
+        float | None, typer.Option(help="Rate of the smallest classes.", show_default=False)
+    ] = None,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
+    ] = False,
+) -> None:
+    """Predict which classes collapse under these class sizes, with a certificate.
+
+    [bold]Examples[/bold]
+
+    lawscope peel --counts 5000x5,50x5
+
+    lawscope peel --classes 10 --majority 5 --ratio 100 --oversampling 10
+    """
+    from lawscope.theory.layer_peeled.peeled import peel as solve
+
+    split = (classes, majority, ratio)
+    given = [
+        counts is not None,
+        labels is not None,
+        data is not None,
+        any(v is not None for v in split),
+    ]
+    if sum(given) != 1:
+        raise LawscopeError(
+            "Give the class sizes in one way: --counts 5000x5,50x5, --labels y.npy, --data "
+            "cifar10, or --classes 10 --majority 5 --ratio 100."
+        )
+    if counts is not None:
+        sizes = parse_counts(counts)
+    elif labels is not None:
+        sizes = count_file(labels)
+    elif data is not None:
+        sizes = _count_dataset(data, data_dir)
+    else:
+        sizes = _two_groups(*split)
+    found = solve(sizes, weight_energy, feature_energy, loss, oversampling)
+    if json_:
+        sys.stdout.write(json.dumps(found.to_dict(), allow_nan=False) + "\n")
+    else:
+        print_peeled(found)
+
+
+def parse_counts(counts: str) -> list[float]:
+    """The numbers of ``--counts``, written ``5000,50`` or ``5000x5,50x5``.
+
+    Example:
+        >>> parse_counts("5000x2,50")
+        [5000.0, 5000.0, 50.0]
+    """
+    found: list[float] = []
+    for part in counts.lower().replace("×", "x").split(","):
+        number, _, times = part.strip().partition("x")
+        try:
+            found += [float(number)] * (int(times) if times else 1)
+        except ValueError:
+            raise LawscopeError(
+                f"--counts {counts} is no list of class sizes; write it like 5000x5,50x5."
+            ) from None
+    return found
+
+
+def count_file(path: Path) -> list[float]:
+    """Samples per class in a file of labels."""
+    import numpy as np
+
+    if not path.is_file():
+        raise LawscopeError(f"There is no file {path}; --labels takes a .npy, .npz or text file.")
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                labels = arrays["y"]
+        elif path.suffix == ".npy":
+            labels = np.load(path, allow_pickle=False)
+        else:
+            labels = np.array(path.read_text(encoding="utf-8").split())
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise LawscopeError(f"{path} cannot be read as labels ({error}).") from None
+    if labels.ndim != 1 or labels.size == 0:
+        raise LawscopeError(f"{path} has shape {labels.shape}; labels are one value per sample.")
+    return [float(c) for c in np.unique(labels, return_counts=True)[1]]
+
+
+def _count_dataset(data: str, data_dir: Path | None) -> list[float]:
+    import numpy as np
+
+    from lawscope.zoo.find import find_data
+
+    labels = find_data(data, data_dir=data_dir).y_train
+    return [float(c) for c in np.unique(labels, return_counts=True)[1]]
+
+
+def _two_groups(classes: int | None, majority: int | None, ratio: float | None) -> list[float]:
+    from lawscope.theory.layer_peeled.sweep import check_split, two_group_counts
+
+    if classes is None or majority is None or ratio is None:
+        raise LawscopeError("--classes, --majority and --ratio go together, e.g. 10, 5 and 100.")
+    check_split(classes, majority)
+    return [float(c) for c in two_group_counts(classes, majority, ratio)]
+
+
+def print_peeled(found: Peeled) -> None:
+    """The groups as a table, and what follows as sentences."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("count", "classes", "cosine", "phase"):
+        table.add_column(title, justify="left" if title == "phase" else "right")
+    for group in found.groups:
+        cosine = "–" if group.cosine != group.cosine else f"{group.cosine:.6f}"
+        table.add_row(f"{group.count:g}", str(group.classes), cosine, group.phase)
+    console = Console()
+    console.print(table)
+    console.print(f"loss {found.loss:.9g}, certified to {found.gap:.1e}")
+    for sentence in sentences(found):
+        console.print(sentence)
+
+
+def sentences(found: Peeled) -> list[str]:
+    """What the prediction means for someone who is about to train."""
+    if found.threshold is None:
+        return ["The smallest classes do not collapse at any ratio under this loss."]
+    told = [
+        f"The smallest classes collapse from a ratio of {found.threshold:.6g}; "
+        f"yours is {found.ratio:.6g}."
+    ]
+    if found.ratio >= found.threshold:
+        told.append(
+            f"Oversample them more than {found.oversampling_needed:.6g} times to prevent it."
+        )
+    if found.vanishing is not None:
+        told.append(f"From a ratio of {found.vanishing:.6g} their classifiers vanish.")
+    return told

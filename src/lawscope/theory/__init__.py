@@ -1,0 +1,1 @@
+"""Models that predict what the measurements show. Pure numpy and scipy."""

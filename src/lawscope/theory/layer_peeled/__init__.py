@@ -1,0 +1,1 @@
+"""The Layer-Peeled Model, solved to a dual certificate. The derivation: docs/layer-peeled.md."""

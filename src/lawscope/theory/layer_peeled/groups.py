@@ -1,0 +1,145 @@
+"""From class counts and a loss to groups of classes that the program cannot tell apart."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lawscope.errors import LawscopeError
+
+FloatArray = NDArray[np.float64]
+LOSSES = ("cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed", "mse")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss by name with its setting.
+
+    Attributes:
+        name: one of ``LOSSES``.
+        smoothing: ε of label smoothing; zero for the others.
+        adjustment: t of logit adjustment, softmax(z + t·log(n/N)); zero for the others.
+        class_weights: weight of a sample of each class, or None for 1/n_k.
+    """
+
+    name: str = "cross_entropy"
+    smoothing: float = 0.0
+    adjustment: float = 0.0
+    class_weights: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Classes of equal weight and offset, the heaviest group first.
+
+    Attributes:
+        counts: samples of a class (times its oversampling), shape (G,).
+        sizes: K_g, shape (G,).
+        alpha: share of the loss of one class, shape (G,).
+        offsets: added to the logits before the softmax, shape (G,).
+        member: group of every class, shape (K,).
+    """
+
+    counts: FloatArray
+    sizes: FloatArray
+    alpha: FloatArray
+    offsets: FloatArray
+    member: NDArray[np.int64]
+
+
+def check_counts(counts: ArrayLike) -> FloatArray:
+    """Class counts as floats: two or more, positive and finite."""
+    try:
+        found = np.asarray(counts, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LawscopeError(
+            "counts must be numbers, one per class, like [5000, 5000, 50]."
+        ) from None
+    if found.ndim != 1 or len(found) < 2:
+        raise LawscopeError("counts needs two or more classes, one number per class.")
+    for k in np.flatnonzero(~(np.isfinite(found) & (found > 0)))[:1]:
+        raise LawscopeError(
+            f"The count of class {k} is {found[k]:g}; counts must be positive and finite: leave "
+            "empty classes out."
+        )
+    return found
+
+
+def check_energy(name: str, value: float) -> float:
+    """A positive, finite energy."""
+    if not (np.isfinite(value) and value > 0):
+        raise LawscopeError(f"{name} is {value:g}; it must be positive, e.g. 1.0.")
+    return float(value)
+
+
+def choose_loss(
+    name: str, smoothing: float, adjustment: float, class_weights: Sequence[float] | None
+) -> Loss:
+    """The loss of a name, with the settings that belong to it."""
+    if name not in LOSSES:
+        near = difflib.get_close_matches(name, LOSSES, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(LOSSES)}."
+        raise LawscopeError(f"No loss is named {name!r}; {hint}")
+    if name == "label_smoothed" and not 0 < smoothing < 1:
+        raise LawscopeError(f"smoothing is {smoothing:g}; it must lie between 0 and 1, e.g. 0.1.")
+    if name == "logit_adjusted" and not np.isfinite(adjustment):
+        raise LawscopeError(f"adjustment is {adjustment:g}; it must be a number, e.g. 1.0.")
+    return Loss(
+        name,
+        smoothing if name == "label_smoothed" else 0.0,
+        adjustment if name == "logit_adjusted" else 0.0,
+        None if class_weights is None else tuple(map(float, class_weights)),
+    )
+
+
+def oversampled(counts: FloatArray, rate: float | Sequence[float] | None) -> FloatArray:
+    """Counts times the oversampling: a rate for the smallest classes, or one rate per class."""
+    if rate is None:
+        return counts
+    rates = np.asarray(rate, dtype=np.float64)
+    if rates.ndim == 0:
+        rates = np.where(counts == counts.min(), rates, 1.0)
+    if rates.shape != counts.shape:
+        raise LawscopeError(
+            f"oversampling has {rates.size} rates for {counts.size} classes; give one rate for "
+            "the smallest classes or one per class."
+        )
+    if not (np.isfinite(rates).all() and (rates > 0).all()):
+        raise LawscopeError("oversampling rates must be positive numbers, e.g. 10.")
+    return np.asarray(counts * rates)
+
+
+def group(counts: FloatArray, loss: Loss) -> Grouping:
+    """Group the classes that have equal weight and offset.
+
+    Class weights normalise as torch's ``weight=`` does: Σ w_k·n_k·ℓ_k / Σ w_k·n_k.
+    """
+    weight = counts
+    if loss.name == "class_weighted":
+        weights = 1 / counts if loss.class_weights is None else np.asarray(loss.class_weights)
+        if weights.shape != counts.shape or not (np.isfinite(weights) & (weights > 0)).all():
+            raise LawscopeError(
+                f"class_weights must be {len(counts)} positive numbers, one per class."
+            )
+        weight = counts * weights
+        if loss.class_weights is None:
+            weight = np.ones_like(counts)
+    # Scaled first, so that neither a sum nor a ratio overflows.
+    share = weight / weight.max()
+    alpha = share / share.sum()
+    prior = counts / counts.max()
+    offsets = loss.adjustment * np.log(prior / prior.sum())
+    keys = np.stack([-alpha, counts if loss.adjustment or loss.class_weights else -alpha])
+    _, first, member = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    member = np.asarray(member).ravel()
+    return Grouping(
+        counts[first],
+        np.bincount(member).astype(np.float64),
+        alpha[first],
+        offsets[first],
+        member,
+    )

@@ -1,0 +1,345 @@
+"""The Layer-Peeled prediction for a class histogram: a frozen result with its certificate."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.theory.layer_peeled.groups import (
+    Grouping,
+    Loss,
+    check_counts,
+    check_energy,
+    choose_loss,
+    group,
+    oversampled,
+)
+from lawscope.theory.layer_peeled.path import Solved
+from lawscope.theory.layer_peeled.program import Program, slope_norm
+from lawscope.theory.layer_peeled.solve import solve
+from lawscope.theory.layer_peeled.squared import solve_squared
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+FloatArray = NDArray[np.float64]
+LARGEST = 200.0  # logits beyond it have losses like e^−400
+ABSENT = 1e-6  # a classifier this much shorter than the root mean square has vanished
+
+
+@dataclass(frozen=True)
+class PeeledGroup:
+    """Classes of one size.
+
+    Attributes:
+        count: samples per class, oversampling included.
+        classes: how many classes.
+        cosine: between the classifiers of two of them; NaN for one class or vanished ones.
+        phase: "separated", "collapsed" (all classifiers equal: the loss a class carries is at most
+            the price μ of the constraint; for a group of one class, a twin of it would not be
+            told apart) or "vanished" (the classifiers are zero).
+    """
+
+    count: float
+    classes: int
+    cosine: float
+    phase: str
+
+
+@dataclass(frozen=True, eq=False)
+class Peeled:
+    """The global optimum of the Layer-Peeled Model.
+
+    Attributes:
+        counts: samples per class, oversampling included, in the order given, shape (K,).
+        loss: the optimal value.
+        gap: dual certificate: no point is better than ``loss − gap``.
+        groups: classes of one size, the largest first.
+        weight_energy: E_W, bound on the mean squared norm of a classifier.
+        feature_energy: E_H, bound on the mean squared norm of a feature.
+        loss_name: which loss.
+        price: μ = ‖Γ‖₂, what one unit of ‖Z‖_* is worth.
+        settings: everything that was asked for.
+    """
+
+    counts: FloatArray
+    loss: float
+    gap: float
+    groups: tuple[PeeledGroup, ...]
+    weight_energy: float
+    feature_energy: float
+    loss_name: str
+    price: float
+    settings: dict[str, Any] = field(default_factory=dict)
+    _grouping: Grouping = field(repr=False, kw_only=True)
+    _program: Program = field(repr=False, kw_only=True)
+    _solved: Solved = field(repr=False, kw_only=True)
+    _loss: Loss = field(repr=False, kw_only=True)
+
+    @property
+    def ratio(self) -> float:
+        """R, the largest count over the smallest."""
+        return float(self.counts.max() / self.counts.min())
+
+    @property
+    def minority(self) -> NDArray[np.int64]:
+        """The minority: the smallest group or, if that is one class, those below the mean count."""
+        smallest = np.flatnonzero(self.counts == self.counts.min())
+        below = np.flatnonzero(self.counts < self.counts.mean())
+        return smallest if len(smallest) > 1 else below
+
+    @cached_property
+    def minority_cosine(self) -> float:
+        """Mean cosine between the classifiers of two ``minority`` classes; NaN if undefined."""
+        if len(self.minority) < 2:
+            return math.nan
+        found = self._cosines_of(self.minority)
+        pairs = len(found) * (len(found) - 1)
+        return float((found.sum() - np.trace(found)) / pairs)
+
+    @cached_property
+    def threshold(self) -> float | None:
+        """R₀: largest over smallest count at which the smallest group collapses, or None."""
+        from lawscope.theory.layer_peeled.threshold import collapse_ratio
+
+        return collapse_ratio(self)
+
+    @cached_property
+    def vanishing(self) -> float | None:
+        """R₁: the ratio beyond which the smallest group's classifiers are zero, or None."""
+        from lawscope.theory.layer_peeled.threshold import vanishing_ratio
+
+        return vanishing_ratio(self)
+
+    @property
+    def oversampling_needed(self) -> float | None:
+        """Rate of the smallest classes above which they do not collapse: R/R₀, at least 1."""
+        return None if self.threshold is None else max(1.0, self.ratio / self.threshold)
+
+    @property
+    def logits(self) -> FloatArray:
+        """Z, row k the logits of class k, shape (K, K)."""
+        point, sizes, member = self._solved.point, self._program.sizes, self._grouping.member
+        root = np.sqrt(sizes)
+        between = point.M / (root[:, None] * root[None, :])
+        between[np.diag_indices(len(sizes))] -= point.a / sizes
+        Z: FloatArray = between[member[:, None], member[None, :]]
+        Z[np.diag_indices(len(member))] += point.a[member]
+        return Z
+
+    @property
+    def cosines(self) -> FloatArray:
+        """Cosines between classifiers, NaN where one has vanished, shape (K, K)."""
+        return self._cosines_of(np.arange(len(self.counts)))
+
+    def weights(self, p: int | None = None) -> FloatArray:
+        """W of a global minimiser, one classifier per row, shape (K, p)."""
+        scale = (self.weight_energy / self.feature_energy) ** 0.25
+        return np.asarray(self._factors(p)[1] * scale)
+
+    def features(self, p: int | None = None) -> FloatArray:
+        """H of the same minimiser, the feature of every class per row, shape (K, p)."""
+        scale = (self.feature_energy / self.weight_energy) ** 0.25
+        return np.asarray(self._factors(p)[0] * scale)
+
+    def table(self) -> pd.DataFrame:
+        """One row per group."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(g) for g in self.groups])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the cosine of every pair of classifiers, the largest classes first."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(4.5, 4), layout="constrained")
+        order = np.argsort(-self.counts, kind="stable")
+        image = ax.imshow(self.cosines[np.ix_(order, order)], vmin=-1, vmax=1, cmap="RdBu_r")
+        ax.figure.colorbar(image, ax=ax, label="cosine between classifiers")
+        ax.set_xlabel("class, largest first")
+        ax.set_ylabel("class, largest first")
+        return ax
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready values; what is not a finite number becomes None."""
+        document: dict[str, Any] = {
+            "model": "layer-peeled",
+            "loss": self.loss,
+            "gap": self.gap,
+            "groups": [{k: _finite(v) for k, v in vars(g).items()} for g in self.groups],
+            "minority_cosine": _finite(self.minority_cosine),
+            "ratio": self.ratio,
+            "threshold_ratio": self.threshold,
+            "vanishing_ratio": self.vanishing,
+            "oversampling_needed": self.oversampling_needed,
+            "price": self.price,
+            "weight_energy": self.weight_energy,
+            "feature_energy": self.feature_energy,
+            "loss_name": self.loss_name,
+            "settings": dict(self.settings),
+        }
+        return document
+
+    def __str__(self) -> str:
+        phases = ", ".join(f"{g.classes}×{g.count:g} {g.phase}" for g in self.groups[:6])
+        more = " …" if len(self.groups) > 6 else ""
+        return f"Layer-Peeled Model: loss {self.loss:.6g} (gap {self.gap:.1e}); {phases}{more}"
+
+    def _factors(self, p: int | None) -> tuple[FloatArray, FloatArray]:
+        U, sigma, Vt = np.linalg.svd(self.logits)
+        rank = int((sigma > ABSENT * sigma.max()).sum())
+        p = len(sigma) if p is None else p
+        if p < rank:
+            raise LawscopeError(
+                f"The optimum has rank {rank}; p = {p} is too small, use p ≥ {rank}."
+            )
+        kept = min(p, len(sigma))
+        root = np.sqrt(sigma[:kept])
+        padding = ((0, 0), (0, p - kept))
+        return np.pad(U[:, :kept] * root, padding), np.pad(Vt[:kept].T * root, padding)
+
+    def _cosines_of(self, classes: NDArray[np.int64]) -> FloatArray:
+        """WWᵀ ∝ (ZᵀZ)^½, whose blocks are those of T = (MᵀM)^½ and a."""
+        point, sizes, member = self._solved.point, self._program.sizes, self._grouping.member
+        T, a = _root_gram(point.M), np.abs(point.a)
+        root = np.sqrt(sizes)
+        between = T / (root[:, None] * root[None, :])
+        between[np.diag_indices(len(a))] -= a / sizes
+        squares = between.diagonal() + a
+        gone = squares <= ABSENT * self._program.tau / self._program.classes
+        norms = np.where(gone, np.nan, np.sqrt(np.maximum(squares, 0)))
+        which = member[classes]
+        found = (between / np.outer(norms, norms))[which[:, None], which[None, :]]
+        found[np.diag_indices(len(which))] += (a / norms**2)[which]
+        return np.asarray(np.clip(found, -1, 1))
+
+
+RELIABLE = 1e-6  # a relative gap above this is told
+
+
+def peel(
+    counts: ArrayLike,
+    weight_energy: float = 1.0,
+    feature_energy: float = 5.0,
+    loss: str = "cross_entropy",
+    oversampling: float | Sequence[float] | None = None,
+    *,
+    smoothing: float = 0.1,
+    adjustment: float = 1.0,
+    class_weights: Sequence[float] | None = None,
+) -> Peeled:
+    """Solve the Layer-Peeled Model for any class histogram.
+
+    min Σ (n_k/N)·ℓ(W h_k, k) subject to (1/K)Σ‖w_k‖² ≤ E_W and (1/K)Σ‖h_k‖² ≤ E_H (Fang, He, Long
+    and Su 2021), through its nuclear-norm form; docs/layer-peeled.md derives it.
+
+    Args:
+        counts: samples per class: two or more positive numbers.
+        weight_energy: E_W.
+        feature_energy: E_H.
+        loss: "cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed" or "mse".
+        oversampling: a rate for the smallest classes, or one per class.
+        smoothing: ε of the label-smoothed loss.
+        adjustment: t of the logit-adjusted loss, softmax(z + t·log(n/N)).
+        class_weights: of the class-weighted loss; 1/n_k without them.
+
+    Returns:
+        The optimum with its certificate.
+
+    Raises:
+        LawscopeError: counts, energies, the loss or a rate make no sense.
+
+    Example:
+        >>> found = peel([100, 100, 100])
+        >>> round(found.groups[0].cosine, 9)
+        -0.5
+    """
+    given = check_counts(counts)
+    chosen = choose_loss(loss, smoothing, adjustment, class_weights)
+    energies = (
+        check_energy("weight_energy", weight_energy),
+        check_energy("feature_energy", feature_energy),
+    )
+    rate = None if oversampling is None else np.asarray(oversampling, dtype=float).tolist()
+    settings = {"counts": given.tolist(), "oversampling": rate, "smoothing": chosen.smoothing}
+    result = solve_counts(oversampled(given, oversampling), energies, chosen, settings)
+    if result.gap > RELIABLE * result.loss:
+        warnings.warn(
+            f"{len(result.groups)} different class sizes are more than are solved exactly: sizes "
+            f"near each other were taken as equal, and the loss may be too large by "
+            f"{result.gap / result.loss:.0%}. Round the counts to fewer sizes.",
+            LawscopeWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def solve_counts(
+    counts: FloatArray, energies: tuple[float, float], loss: Loss, settings: dict[str, Any]
+) -> Peeled:
+    """The prediction for checked counts."""
+    grouping = group(counts, loss)
+    length = math.sqrt(energies[0]) * math.sqrt(energies[1])
+    if length > LARGEST and loss.name != "mse":
+        raise LawscopeError(
+            f"√(weight_energy·feature_energy) is {length:.3g}; above {LARGEST:g} the loss is too "
+            "small for a number: lower the energies."
+        )
+    tau = len(counts) * length
+    program = Program(grouping.sizes, grouping.alpha, grouping.offsets, loss.smoothing, tau)
+    squared = loss.name == "mse"
+    solved = solve_squared(program) if squared else solve(program)
+    price = slope_norm(program, solved.point)
+    return Peeled(
+        counts,
+        solved.point.loss,
+        solved.gap,
+        _describe(grouping, program, solved, price),
+        *energies,
+        loss.name,
+        price,
+        settings,
+        _grouping=grouping,
+        _program=program,
+        _solved=solved,
+        _loss=loss,
+    )
+
+
+def _describe(
+    grouping: Grouping, program: Program, solved: Solved, price: float
+) -> tuple[PeeledGroup, ...]:
+    diagonal, a = _root_gram(solved.point.M).diagonal(), np.abs(solved.point.a)
+    told = []
+    for g, size in enumerate(program.sizes):
+        square = (diagonal[g] + (size - 1) * a[g]) / size
+        cosine = math.nan
+        if square <= ABSENT * program.tau / program.classes:
+            phase = "vanished"
+        else:
+            merged = program.alpha[g] * (1 - program.smoothing) <= price * (1 + 1e-9)
+            phase = "collapsed" if merged else "separated"
+            if size > 1:
+                cosine = float((diagonal[g] - a[g]) / (diagonal[g] + (size - 1) * a[g]))
+        told.append(PeeledGroup(float(grouping.counts[g]), int(size), cosine, phase))
+    return tuple(told)
+
+
+def _root_gram(M: FloatArray) -> FloatArray:
+    """T = (MᵀM)^½."""
+    _, sigma, Vt = np.linalg.svd(M)
+    return np.asarray((Vt.T * sigma) @ Vt)
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,144 @@
+"""The Layer-Peeled Model reduced to groups of equal classes: loss, gradient, certificate.
+
+The K×K logits of the optimum are Z_gg = a_g·I + b_gg·11ᵀ and Z_gh = b_gh·11ᵀ. In the orthonormal
+basis of group means these are K_g − 1 copies of a_g for every group and one G×G matrix M with
+M_gg = a_g + K_g·b_gg and M_gh = √(K_g·K_h)·b_gh, so ‖Z‖_* = Σ(K_g−1)|a_g| + ‖M‖_*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """min Σ K_g·α_g·ℓ_g(Z) subject to ‖Z‖_* ≤ τ, for G groups of equal classes.
+
+    ℓ is the cross-entropy of softmax(z + δ) against (1 − ε)·e_k + ε/K.
+
+    Attributes:
+        sizes: K_g, classes per group, shape (G,).
+        alpha: α_g, weight of one class, Σ K_g·α_g = 1, shape (G,).
+        offsets: δ_g, added to the logits of a class before the softmax, shape (G,).
+        smoothing: ε, label smoothing.
+        tau: τ = K·√(E_W·E_H).
+        pinned: groups whose a is held at zero: the collapsed ones, and on thresholds.
+    """
+
+    sizes: FloatArray
+    alpha: FloatArray
+    offsets: FloatArray
+    smoothing: float
+    tau: float
+    pinned: tuple[int, ...] = ()
+
+    @property
+    def classes(self) -> float:
+        """K."""
+        return float(self.sizes.sum())
+
+    @property
+    def copies(self) -> FloatArray:
+        """How often a_g occurs among the singular values: K_g − 1, or 0 where a is pinned."""
+        found = self.sizes - 1
+        found[list(self.pinned)] = 0
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A place (a, M) with everything the loss has to say there.
+
+    Attributes:
+        a: within-group strengths, shape (G,).
+        M: between-group matrix, shape (G, G).
+        loss: f(a, M).
+        grad_a: ∂f/∂a_g, which is (K_g − 1) times the within-group eigenvalue of Γ, shape (G,).
+        grad_m: ∂f/∂M = Γ in the basis of group means, shape (G, G).
+        chance: probability a class of group g gives to all rivals in group h, shape (G, G).
+    """
+
+    a: FloatArray
+    M: FloatArray
+    loss: float
+    grad_a: FloatArray
+    grad_m: FloatArray
+    chance: FloatArray
+
+
+def evaluate(program: Program, a: FloatArray, M: FloatArray) -> Point:
+    """The loss and its gradient.
+
+    Everything is computed from the differences between a rival's logit and the class's own, so
+    that losses like e^−100 keep all their digits.
+
+    Args:
+        program: sizes, weights, loss.
+        a: within-group strengths, shape (G,).
+        M: between-group matrix, shape (G, G).
+
+    Returns:
+        The point.
+    """
+    sizes, eps = program.sizes, program.smoothing / program.classes
+    rivals = np.broadcast_to(sizes, M.shape).copy()
+    np.fill_diagonal(rivals, sizes - 1)
+    away = differences(program, a, M)
+    top = np.maximum(away.max(axis=1), 0.0)[:, None]
+    mass = rivals * np.exp(away - top)
+    total = mass.sum(axis=1)
+    own = np.exp(-top[:, 0])
+    losses = np.where(top[:, 0] > 0, top[:, 0] + np.log(own + total), np.log1p(total))
+    if eps:
+        losses = losses - eps * (rivals * away).sum(axis=1)
+    chance = mass / (own + total)[:, None]
+    slope = chance - eps * rivals
+    outer = slope.sum(axis=1) - slope.diagonal()
+    # With multiplicity: Σ over the K_g − 1 copies of the within-group mode.
+    grad_a = -program.alpha * (sizes * slope.diagonal() + (sizes - 1) * outer)
+    grad_a = np.where(program.copies > 0, grad_a, 0.0)
+    root = np.sqrt(sizes)
+    grad_m = program.alpha[:, None] * slope * (root[:, None] / root[None, :])
+    np.fill_diagonal(grad_m, -program.alpha * outer)
+    return Point(a, M, float(sizes * program.alpha @ losses), grad_a, grad_m, chance)
+
+
+def differences(program: Program, a: FloatArray, M: FloatArray) -> FloatArray:
+    """Logit of a rival in group h minus the own logit of a class in group g, shape (G, G)."""
+    root = np.sqrt(program.sizes)
+    away: FloatArray = M / (root[:, None] * root[None, :])
+    own = a * (1 - 1 / program.sizes) + M.diagonal() / program.sizes
+    away += program.offsets[None, :] - (own + program.offsets)[:, None]
+    np.fill_diagonal(away, -a)
+    return away
+
+
+def nuclear_norm(program: Program, a: FloatArray, M: FloatArray) -> float:
+    """‖Z‖_* = Σ(K_g − 1)|a_g| + ‖M‖_*."""
+    return float(program.copies @ np.abs(a)) + float(np.linalg.svd(M, compute_uv=False).sum())
+
+
+def modes(program: Program, point: Point) -> FloatArray:
+    """Within-group singular values of −Γ, zero where a group has one class, shape (G,)."""
+    copies = program.copies
+    return np.where(copies > 0, -point.grad_a / np.maximum(copies, 1), 0.0)
+
+
+def slope_norm(program: Program, point: Point) -> float:
+    """‖Γ‖₂, which is the price μ of the constraint at the optimum."""
+    within = float(np.abs(modes(program, point)).max())
+    return max(within, float(np.linalg.norm(point.grad_m, 2)))
+
+
+def gap(program: Program, point: Point) -> float:
+    """How far above the optimum a feasible point can be: ⟨Γ, Z⟩ + τ‖Γ‖₂ ≥ f(Z) − f*.
+
+    For convex f and any feasible Z′, f(Z′) ≥ f(Z) + ⟨Γ, Z′ − Z⟩ ≥ f(Z) − ⟨Γ, Z⟩ − τ‖Γ‖₂.
+    """
+    inner = float(point.grad_a @ point.a) + float((point.grad_m * point.M).sum())
+    return max(inner + program.tau * slope_norm(program, point), 0.0)

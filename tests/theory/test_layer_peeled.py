@@ -1,0 +1,288 @@
+"""The Layer-Peeled solver against closed forms, the paper's program in cvxpy, and itself."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lawscope as ls
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.theory.layer_peeled import solve, two_groups
+from lawscope.theory.layer_peeled import threshold as thresholds
+from lawscope.theory.layer_peeled.groups import LOSSES
+
+
+def cvxpy_optimum(counts, weight_energy, feature_energy, *, smoothing=0.0, offsets=None, mse=False):
+    """The convex program over the 2K×2K Gram matrix, as the paper states it."""
+    import cvxpy as cp
+
+    n = np.asarray(counts, dtype=float)
+    K = len(n)
+    X = cp.Variable((2 * K, 2 * K), PSD=True)
+    shift = np.zeros(K) if offsets is None else offsets
+    total = 0
+    for k in range(K):
+        target = np.full(K, smoothing / K)
+        target[k] += 1 - smoothing
+        z = X[k, K:] + shift
+        fit = cp.sum_squares(z - target) / 2 if mse else cp.log_sum_exp(z) - target @ z
+        total += n[k] / n.sum() * fit
+    bounds = [cp.trace(X[:K, :K]) <= K * feature_energy, cp.trace(X[K:, K:]) <= K * weight_energy]
+    problem = cp.Problem(cp.Minimize(total), bounds)
+    problem.solve(solver="CLARABEL")
+    gram = X.value[K:, K:]
+    norms = np.sqrt(np.diag(gram))
+    return problem.value, gram / np.outer(norms, norms)
+
+
+def original_loss(found, counts):
+    """The loss of the returned W and H, straight from its definition."""
+    logits = found.features() @ found.weights().T
+    own = np.diag(logits)
+    top = logits.max(axis=1)
+    losses = np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top - own
+    return float(np.asarray(counts) @ losses / np.sum(counts))
+
+
+def full_gap(found, counts):
+    """⟨Γ, Z⟩ + τ‖Γ‖₂ on the whole K×K matrix, without any reduction to groups."""
+    Z = found.logits
+    P = np.exp(Z - Z.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    slope = (np.asarray(counts) / np.sum(counts))[:, None] * (P - np.eye(len(Z)))
+    tau = len(Z) * math.sqrt(found.weight_energy * found.feature_energy)
+    return float((slope * Z).sum() + tau * np.linalg.norm(slope, 2))
+
+
+@pytest.mark.parametrize("K", [2, 3, 10, 100])
+@pytest.mark.parametrize("energy", [0.2, 5.0, 50.0])
+def test_balanced_optimum_is_a_simplex_etf(K, energy):
+    found = ls.peel([7] * K, 2.0, energy)
+    tau = K * math.sqrt(2 * energy)
+    expected = math.log1p((K - 1) * math.exp(-tau / (K - 1)))
+    assert found.loss == pytest.approx(expected, rel=1e-10)
+    assert found.gap <= 1e-9 * found.loss
+    assert found.groups[0].cosine == pytest.approx(-1 / (K - 1), abs=1e-9)
+    W, H = found.weights(), found.features()
+    np.testing.assert_allclose(H, math.sqrt(energy / 2) * W, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "counts", [[20, 20, 20, 1, 1], [9, 9, 3, 1, 1], [5, 4, 3, 2, 1], [50, 1], [8, 1, 1, 1, 1]]
+)
+def test_agrees_with_the_papers_program_in_cvxpy(counts):
+    found = ls.peel(counts, 1.0, 2.0)
+    value, cosines = cvxpy_optimum(counts, 1.0, 2.0)
+    assert found.loss == pytest.approx(value, abs=1e-6)
+    assert found.loss - found.gap <= value + 1e-6
+    np.testing.assert_allclose(found.cosines, cosines, atol=2e-3)
+
+
+@pytest.mark.parametrize("loss", ["label_smoothed", "logit_adjusted", "class_weighted", "mse"])
+@pytest.mark.parametrize("energy", [0.3, 3.0])
+def test_other_losses_agree_with_cvxpy(loss, energy):
+    counts = np.array([20.0, 20, 4, 1, 1])
+    weights = [1.0, 1.0, 2.0, 5.0, 5.0]
+    found = ls.peel(counts, 1.0, energy, loss, smoothing=0.2, class_weights=weights)
+    value, _ = cvxpy_optimum(
+        counts * weights if loss == "class_weighted" else counts,
+        1.0,
+        energy,
+        smoothing=0.2 if loss == "label_smoothed" else 0.0,
+        offsets=np.log(counts / counts.sum()) if loss == "logit_adjusted" else None,
+        mse=loss == "mse",
+    )
+    assert found.loss == pytest.approx(value, abs=2e-6)
+    assert found.gap <= 1e-9 * max(found.loss, 1e-3)
+
+
+def test_smoothing_inside_the_constraint_ends_at_the_entropy_of_the_target():
+    found = ls.peel([9] * 3 + [1] * 3, 10, 10, "label_smoothed", smoothing=0.3)
+    target = np.full(6, 0.05)
+    target[0] += 0.7
+    assert found.loss == pytest.approx(-(target @ np.log(target)), rel=1e-12)
+    assert found.price < 1e-12
+    assert {g.phase for g in found.groups} == {"separated"}
+
+
+def test_minimiser_is_feasible_and_attains_the_loss():
+    counts = [30, 30, 7, 7, 1]
+    found = ls.peel(counts, 0.7, 4.0)
+    assert (found.weights(9) ** 2).sum() / 5 == pytest.approx(0.7, rel=1e-9)
+    assert (found.features(9) ** 2).sum() / 5 == pytest.approx(4.0, rel=1e-9)
+    assert found.weights(9).shape == (5, 9)
+    assert original_loss(found, counts) == pytest.approx(found.loss, rel=1e-12)
+    gram = found.weights() @ found.weights().T
+    norms = np.sqrt(np.diag(gram))
+    np.testing.assert_allclose(found.cosines, gram / np.outer(norms, norms), atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4).filter(lambda s: sum(s) > 1),
+    logs=st.lists(st.floats(0, 6), min_size=4, max_size=4),
+    energy=st.floats(0.05, 50),
+)
+def test_every_gap_is_tiny_and_true_on_the_full_matrix(sizes, logs, energy):
+    counts = np.repeat(10.0 ** np.array(logs[: len(sizes)]), sizes)
+    found = ls.peel(counts, energy, energy)
+    assert 0 <= found.gap <= 1e-9 * found.loss
+    # The full matrix, in plain softmax, is only good to rounding of order one.
+    assert full_gap(found, counts) <= found.gap + 1e-11 * (1 + energy) * len(counts)
+
+
+@settings(max_examples=15, deadline=None)
+@given(order=st.permutations(range(7)), scale=st.floats(1e-3, 1e3))
+def test_order_and_scale_of_counts_do_not_matter(order, scale):
+    counts = np.array([40.0, 40, 40, 6, 6, 1, 1])
+    one, other = ls.peel(counts), ls.peel(scale * counts[list(order)])
+    assert other.loss == pytest.approx(one.loss, rel=1e-9)
+    expected = one.cosines[np.ix_(order, order)]
+    np.testing.assert_allclose(other.cosines, expected, atol=1e-5)
+
+
+def test_only_the_product_of_energies_matters():
+    one, other = ls.peel([9, 9, 1, 1], 2.0, 3.0), ls.peel([9, 9, 1, 1], 0.5, 12.0)
+    assert one.loss == pytest.approx(other.loss, rel=1e-10)
+    np.testing.assert_allclose(one.cosines, other.cosines, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("A", "B", "energy"), [(5, 5, 5), (3, 7, 5), (7, 3, 10), (1, 4, 2), (4, 1, 1)]
+)
+def test_threshold_is_where_the_solver_sees_collapse(A, B, energy):
+    edge = ls.collapse_threshold([2] * A + [1] * B, 1.0, energy)
+    below = ls.peel([edge * 0.999] * A + [1] * B, 1.0, energy)
+    above = ls.peel([edge * 1.001] * A + [1] * B, 1.0, energy)
+    assert (below.groups[-1].phase, above.groups[-1].phase) == ("separated", "collapsed")
+    assert below.threshold == above.threshold
+    assert above.oversampling_needed == pytest.approx(1.001, rel=1e-9)
+    if B > 1:
+        assert below.groups[-1].cosine < above.groups[-1].cosine == 1.0
+
+
+@pytest.mark.parametrize(("A", "B", "energy"), [(5, 5, 5), (3, 7, 5), (9, 1, 4)])
+def test_closed_form_of_the_threshold_agrees_with_the_general_root(A, B, energy, monkeypatch):
+    found = ls.peel([2] * A + [1] * B, 1.0, energy)
+    monkeypatch.setattr(thresholds, "_majority_and_minority", lambda _: None)
+    general = thresholds.collapse_ratio(found)
+    tau = (A + B) * math.sqrt(energy)
+    assert two_groups.collapse_ratio(A, B, tau) == pytest.approx(general, rel=1e-7)
+
+
+def test_larger_feature_energy_raises_the_threshold():
+    edges = [ls.collapse_threshold([2] * 5 + [1] * 5, 1.0, energy) for energy in (2, 5, 10, 20)]
+    assert edges == sorted(edges)
+
+
+def test_many_sizes_have_an_honest_gap(monkeypatch):
+    counts = np.logspace(2, 0, 14)
+    exact = ls.peel(counts)
+    monkeypatch.setattr(solve, "DENSE", 8)
+    monkeypatch.setattr(solve, "COARSE", 7)
+    with pytest.warns(LawscopeWarning, match="14 different class sizes"):
+        coarse = ls.peel(counts)
+    assert exact.gap <= 1e-9 * exact.loss
+    assert coarse.loss - coarse.gap <= exact.loss <= coarse.loss
+    assert full_gap(coarse, counts) == pytest.approx(coarse.gap, rel=1e-6)
+    assert original_loss(coarse, counts) == pytest.approx(coarse.loss, rel=1e-9)
+
+
+def test_third_phase_is_named_and_has_no_cosine():
+    energy = 0.3
+    edge = two_groups.vanishing_ratio(5, 5, 10 * energy)
+    before = ls.peel([edge * 0.98] * 5 + [1] * 5, energy, energy)
+    beyond = ls.peel([edge * 1.02] * 5 + [1] * 5, energy, energy)
+    assert (before.groups[1].phase, beyond.groups[1].phase) == ("collapsed", "vanished")
+    assert math.isnan(beyond.groups[1].cosine)
+    assert math.isnan(beyond.minority_cosine)
+    assert beyond.vanishing == pytest.approx(edge)
+    assert beyond.to_dict()["minority_cosine"] is None
+
+
+def test_three_groups_have_a_threshold_of_their_own():
+    found = ls.peel([9] * 3 + [3] * 3 + [1] * 3)
+    n = 9 / found.threshold
+    below = ls.peel([9] * 3 + [3] * 3 + [n * 1.01] * 3)
+    above = ls.peel([9] * 3 + [3] * 3 + [n * 0.99] * 3)
+    assert (below.groups[-1].phase, above.groups[-1].phase) == ("separated", "collapsed")
+
+
+def test_oversampling_is_a_larger_minority():
+    one = ls.peel([100] * 5 + [1] * 5, oversampling=20)
+    other = ls.peel([100] * 5 + [20] * 5)
+    assert one.loss == pytest.approx(other.loss, rel=1e-10)
+    assert one.groups[1].phase == "separated"
+    full = ls.peel([100] * 5 + [1] * 5, oversampling=[1] * 5 + [100] * 5)
+    assert full.groups[0].cosine == pytest.approx(-1 / 9, abs=1e-8)
+
+
+def test_squared_loss_is_water_filling():
+    counts = np.array([10.0, 10, 5, 1])
+    found = ls.peel(counts, 0.5, 0.5, "mse")
+    share, z = counts / counts.sum(), np.diag(found.logits)
+    assert z.sum() == pytest.approx(2.0)
+    np.testing.assert_allclose(z, np.maximum(1 - found.price / share, 0), atol=1e-12)
+    assert found.groups[-1].phase == "vanished"
+    assert ls.peel(counts, 2, 2, "mse").loss == 0
+
+
+@pytest.mark.parametrize("counts", [[1e12, 1], [1e12] * 3 + [1] * 3, [1] + [1e-12] * 4, [3, 3]])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_absurd_ratios_have_a_phase_and_a_certificate(counts, loss):
+    found = ls.peel(counts, loss=loss)
+    assert found.gap <= 1e-9 * max(found.loss, 1e-12)
+    assert np.isfinite(found.loss)
+    assert all(g.phase in ("separated", "collapsed", "vanished") for g in found.groups)
+
+
+def test_minority_of_a_million_millions_has_collapsed():
+    found = ls.peel([1e12] * 3 + [1] * 3)
+    assert [g.phase for g in found.groups] == ["separated", "collapsed"]
+    assert found.minority_cosine == 1.0
+
+
+def test_sweep_is_the_papers_curve():
+    sweep = ls.peel_sweep(np.logspace(0, 2, 9))
+    assert sweep.cosines[0] == pytest.approx(-1 / 9, abs=1e-9)
+    assert (np.diff(sweep.cosines) >= -1e-9).all()
+    assert (sweep.cosines[sweep.ratios > sweep.threshold] == 1).all()
+    assert (sweep.cosines[sweep.ratios < sweep.threshold] < 1).all()
+    assert (sweep.gaps <= 1e-9).all()
+    assert list(sweep.table()["phase"])[-1] == "collapsed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (([5],), "two or more classes"),
+        (([5, 0],), "class 1 is 0"),
+        (([5, -1],), "class 1 is -1"),
+        (([5, math.nan],), "class 1 is nan"),
+        (([5, math.inf],), "class 1 is inf"),
+        ((["a", "b"],), "must be numbers"),
+        (([5, 1], 0.0), "weight_energy is 0"),
+        (([5, 1], 1.0, -2.0), "feature_energy is -2"),
+        (([5, 1], 1e4, 1e4), "lower the energies"),
+        (([5, 1], 1.0, 1.0, "cross_entropie"), "did you mean cross_entropy?"),
+        (([5, 1], 1.0, 1.0, "mse", [1, 2, 3]), "3 rates for 2 classes"),
+        (([5, 1], 1.0, 1.0, "mse", -1), "rates must be positive"),
+    ],
+)
+def test_mistakes_are_sentences(arguments, said):
+    with pytest.raises(LawscopeError, match=said.replace("?", r"\?")):
+        ls.peel(*arguments)
+
+
+def test_too_few_dimensions_is_a_sentence():
+    with pytest.raises(LawscopeError, match="use p ≥ 2"):
+        ls.peel([1, 1, 1]).weights(1)
+
+
+def test_table_plot_and_citation():
+    found = ls.peel([30, 30, 7, 7, 1])
+    assert list(found.table().columns) == ["count", "classes", "cosine", "phase"]
+    assert found.plot().images[0].get_array().shape == (5, 5)
+    assert "2021" in ls.citation("layer_peeled")
