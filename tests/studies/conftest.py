@@ -1,9 +1,11 @@
 """Tiny studies, and a crew that does its work at once in this process."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections import deque
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,8 @@ def command(toys):
         process = subprocess.Popen(
             [sys.executable, "-m", "lawscope", "study", *map(str, arguments)],
             cwd=toys, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            # Tests begun in the background of a script inherit a deaf ear for ctrl-C.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
         begun.append(process)
         return process
