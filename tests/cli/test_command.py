@@ -12,7 +12,6 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from lawscope.cli.app import run
 from lawscope.zoo.networks import feedforward
 
 NET = """
@@ -32,23 +31,11 @@ def data():
 
 
 @pytest.fixture
-def lawscope(tmp_path, monkeypatch, capsys):
-    """Run the command in an empty folder; gives exit code, stdout and stderr."""
+def lawscope(tmp_path, monkeypatch, call_lawscope):
+    """Run the command in a folder with a network; gives exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(NET)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["lawscope", *map(str, arguments)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        code = 0
-        try:
-            run()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return call_lawscope
 
 
 def test_scan_a_file(lawscope, tmp_path):

@@ -1,35 +1,22 @@
 """``lawscope depth`` as a person uses it."""
 
 import json
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
-
-from lawscope.cli.app import run
 
 QUICK = ("--depths", "2,4", "--seeds", 2, "--width", 12, "--epochs", 5, "--lr", 0.01)
 
 
 @pytest.fixture
-def depth(tmp_path, monkeypatch, capsys):
+def depth(tmp_path, monkeypatch, call_lawscope):
     """Run the command in a folder with data; gives exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
     np.savez("mine.npz", x=rng.normal(size=(60, 5)) + 3 * np.eye(3, 5)[y], y=y)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["lawscope", "depth", *map(str, arguments)])
-        code = 0
-        try:
-            run()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return partial(call_lawscope, "depth")
 
 
 def test_table_sentence_and_figure(depth, tmp_path):

@@ -1,30 +1,17 @@
 """``lawscope peel`` as a person uses it."""
 
 import json
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
-from lawscope.cli.app import run
-
 
 @pytest.fixture
-def peel(tmp_path, monkeypatch, capsys):
+def peel(tmp_path, monkeypatch, call_lawscope):
     """Run the command in an empty folder; gives exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["lawscope", "peel", *map(str, arguments)])
-        code = 0
-        try:
-            run()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return partial(call_lawscope, "peel")
 
 
 def test_table_and_advice(peel):

@@ -1,30 +1,18 @@
 """``lawscope study …`` as a person uses it."""
 
 import json
-import sys
+from functools import partial
 
 import pytest
 
-from lawscope.cli.app import run
 from lawscope.studies.result import StudyResult
 
 
 @pytest.fixture
-def lawscope(toys, monkeypatch, capsys):
+def lawscope(toys, monkeypatch, call_lawscope):
     """Run the command in an empty folder; gives exit code, stdout and stderr."""
     monkeypatch.chdir(toys)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["lawscope", "study", *map(str, arguments)])
-        code = 0
-        try:
-            run()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return partial(call_lawscope, "study")
 
 
 def test_run_show_figure_status_gc(lawscope, toys):
