@@ -96,6 +96,12 @@ def choose_loss(
     )
 
 
+def minority_of(counts: FloatArray) -> NDArray[np.int64]:
+    """The minority: the smallest group or, if that is one class, those below the mean count."""
+    smallest = np.flatnonzero(counts == counts.min())
+    return smallest if len(smallest) > 1 else np.flatnonzero(counts < counts.mean())
+
+
 def oversampled(counts: FloatArray, rate: float | Sequence[float] | None) -> FloatArray:
     """Counts times the oversampling: a rate for the smallest classes, or one rate per class."""
     if rate is None:

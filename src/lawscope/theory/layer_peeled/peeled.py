@@ -20,6 +20,7 @@ from lawscope.theory.layer_peeled.groups import (
     check_energy,
     choose_loss,
     group,
+    minority_of,
     oversampled,
 )
 from lawscope.theory.layer_peeled.path import Solved
@@ -93,9 +94,7 @@ class Peeled:
     @property
     def minority(self) -> NDArray[np.int64]:
         """The minority: the smallest group or, if that is one class, those below the mean count."""
-        smallest = np.flatnonzero(self.counts == self.counts.min())
-        below = np.flatnonzero(self.counts < self.counts.mean())
-        return smallest if len(smallest) > 1 else below
+        return minority_of(self.counts)
 
     @cached_property
     def minority_cosine(self) -> float:
