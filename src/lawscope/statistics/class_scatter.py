@@ -16,6 +16,7 @@ from lawscope.statistics.features import as_features, as_labels
 from lawscope.statistics.full_scatter import FullScatter
 from lawscope.statistics.group_index import GroupIndex
 from lawscope.statistics.group_means import GroupMeans
+from lawscope.statistics.held_features import HeldFeatures
 from lawscope.statistics.memory import STRATEGIES, Strategy
 from lawscope.statistics.span_scatter import Span, SpanScatter
 
@@ -85,9 +86,9 @@ class ClassScatter:
         self._fresh()
 
     def _fresh(self) -> None:
-        self._means = GroupMeans()
+        self._group_means = GroupMeans()
         self._full = FullScatter()
-        self._held: list[tuple[Tensor, Tensor]] = []
+        self._held, self._counted = HeldFeatures(), 0
         self._second: SpanScatter | None = None
 
     @property
@@ -98,7 +99,16 @@ class ClassScatter:
     @property
     def held_bytes(self) -> int:
         """Bytes of the features held so far."""
-        return sum(f.numel() * f.element_size() for f, _ in self._held)
+        return self._held.bytes
+
+    @property
+    def _means(self) -> GroupMeans:
+        """The group means, those of held features included."""
+        blocks = self._held.blocks()
+        for features, rows in blocks[self._counted :]:
+            self._group_means.update(features, rows, self.index.groups)
+        self._counted = len(blocks)
+        return self._group_means
 
     @property
     def in_second_pass(self) -> bool:
@@ -126,17 +136,29 @@ class ClassScatter:
         if self.strategy == "scatter":
             self._full.update(features, rows)
             return
-        self._means.update(features, rows, self.index.groups)
         if self.strategy == "held":
-            # A copy: the network may overwrite the tensor in place after we have seen it.
-            self._held.append((features.clone(), rows))
+            self._held.add(features, rows)
+        else:
+            self._group_means.update(features, rows, self.index.groups)
 
     def next_pass(self) -> None:
         """Fix the class means of the first pass; the same batches are to come again."""
         if self.strategy == "two-pass" and self._second is None:
             self._second = SpanScatter(self._span())
-            self._means = GroupMeans()  # the span has taken over what it needs
+            self._group_means = GroupMeans()  # the span has taken over what it needs
         self.index.restart()
+
+    def class_means(self) -> Tensor:
+        """Means of the classes in the order of :attr:`classes`, shape (K, d), float64."""
+        if self._second is not None:
+            return self._second.span.class_means + self._second.span.shift
+        if self.strategy == "scatter":
+            span = self._span()
+            return span.class_means + span.shift
+        assert self._means.shift is not None
+        means, counts = self._means.means(), self._means.counts.view(-1, self.index.folds)
+        share = counts.double() / counts.sum(dim=1, keepdim=True).clamp(min=1)
+        return _rows_sum(means, share) + self._means.shift
 
     def compute(self) -> ClassFuzziness:
         """The fuzziness of everything seen.
@@ -194,7 +216,9 @@ class ClassScatter:
         to_rows = self._rows_of(other)
         self._means.merge(other._means, to_rows, self.index.groups)
         self._full.merge(other._full, to_rows)
-        self._held += [(features, to_rows[rows]) for features, rows in other._held]
+        for features, rows in other._held.blocks():
+            self._held.add(features, to_rows[rows])
+        self._counted = len(self._held.blocks())  # their means are in already
 
     def reset(self) -> None:
         """Forget everything seen, classes included."""
@@ -205,16 +229,16 @@ class ClassScatter:
         """The state of a first (or only) pass as tensors."""
         if self._second is not None:
             raise LawscopeError("The second pass has begun; save the state before next_pass().")
-        held = self._held
         state = {
             "settings": torch.tensor([STRATEGIES.index(self.strategy), self.index.folds]),
             "classes": torch.tensor(self.classes, dtype=torch.int64),
             **self._means.state(),
             **self._full.state(),
         }
-        if held:
-            state["held"] = torch.cat([f for f, _ in held])
-            state["held_rows"] = torch.cat([r for _, r in held])
+        blocks = self._held.blocks()
+        if blocks:
+            state["held"] = torch.cat([f for f, _ in blocks])
+            state["held_rows"] = torch.cat([r for _, r in blocks])
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -231,15 +255,17 @@ class ClassScatter:
             )
         self.reset()
         self.index.adopt(state["classes"].tolist())
-        self._means.load(state)
+        self._group_means.load(state)
         self._full.load(state)
         if "held" in state:
-            self._held = [(state["held"].clone(), state["held_rows"].clone())]
+            self._held.add(state["held"], state["held_rows"].clone())
+            self._counted = len(self._held.blocks())
 
     def held(self) -> tuple[Tensor, Tensor]:
         """All held features (n, d) and the class position of each, for a bootstrap."""
-        features = torch.cat([f for f, _ in self._held])
-        return features, torch.cat([r for _, r in self._held]) // self.index.folds
+        blocks = self._held.blocks()
+        features = torch.cat([f for f, _ in blocks])
+        return features, torch.cat([r for _, r in blocks]) // self.index.folds
 
     def _rows_of(self, other: ClassScatter) -> Tensor:
         """Where the rows of ``other`` stand among ours."""
@@ -288,7 +314,7 @@ class ClassScatter:
             return self._full.squares(span)
         if self.strategy == "held":
             gathered = SpanScatter(span)
-            for features, rows in self._held:
+            for features, rows in self._held.blocks():
                 gathered.update(features, rows)
             return gathered.squares.cpu()
         if self._second is None:
@@ -303,6 +329,12 @@ class ClassScatter:
         means = span.class_means
         spread = (means - means.mean(dim=0)).norm()
         return bool(spread > 1e-13 * (span.shift.norm() + means.norm()))
+
+
+def _rows_sum(rows: Tensor, weights: Tensor) -> Tensor:
+    """Σ_j weights[k, j]·rows[k·F + j], shape (K, d)."""
+    folded = rows.view(*weights.shape, -1)
+    return (folded * weights.to(rows)[..., None]).sum(dim=1)
 
 
 _OTHER_DATA = (

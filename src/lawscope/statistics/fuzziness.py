@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dgesdd
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.between import WEIGHTINGS, Weighting
@@ -51,26 +50,28 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         )
     if weighting not in WEIGHTINGS:
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
-    # Torch to add up rows, numpy and LAPACK for the rest: their calls cost less.
+    # Large products by torch alone: a second BLAS beside it would fight for the same cores. What is
+    # K×K or K×n goes by numpy, whose calls cost less.
     sums = torch.zeros(len(counts), x.shape[1], dtype=torch.float64)
-    means = sums.index_add_(0, torch.from_numpy(position), x).numpy() / counts[:, None]
+    sums.index_add_(0, torch.from_numpy(position), x)
+    means = sums.numpy() / counts[:, None]
     if not np.isfinite(means).all():
         raise LawscopeError("The features contain NaN or infinite values; clean them first.")
     shares = counts if weighting == "count" else np.ones(len(counts))
     weights = shares / shares.sum()
     centre = weights @ means
     between = np.sqrt(weights)[:, None] * (means - centre)
-    _, singular, right, failed = dgesdd(between, full_matrices=0)
-    if failed:
-        raise LawscopeError("The class means could not be decomposed; check the features.")
+    # B = RᵀQᵀ with the thin QR of Bᵀ, so that the singular vectors come from a K×K matrix.
+    basis, triangle = torch.linalg.qr(torch.from_numpy(between).T)
+    _, singular, right = np.linalg.svd(triangle.numpy().T)
     # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
     tolerance = max(means.shape) * _EPSILON * (singular[0] + math.sqrt(centre @ centre))
     rank = min(int((singular > tolerance).sum()), len(counts) - 1)
     if rank == 0:
         return float("nan")
-    matrix = right[:rank] / singular[:rank, None]
-    deviation = matrix @ x.numpy().T
-    deviation -= (matrix @ means.T).take(position, axis=1)
+    matrix = torch.from_numpy(right[:rank] / singular[:rank, None]) @ basis.T
+    deviation = (matrix @ x.T).numpy()
+    deviation -= (matrix @ torch.from_numpy(means).T).numpy().take(position, axis=1)
     spread = np.square(deviation, out=deviation).sum(axis=0)
     value = float(spread @ (weights / counts).take(position))
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
