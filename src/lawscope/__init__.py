@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lawscope.capture.discover import stations as stations
     from lawscope.errors import LawscopeError as LawscopeError
     from lawscope.errors import LawscopeWarning as LawscopeWarning
+    from lawscope.laws.collapse import collapse as collapse
+    from lawscope.laws.collapse_result import Collapse as Collapse
     from lawscope.laws.line import LineFit as LineFit
     from lawscope.laws.report import Report as Report
     from lawscope.laws.scan import scan as scan
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 # `lawscope --help` do not wait for torch.
 _HOMES = {
     "ClassScatter": "lawscope.statistics.class_scatter",
+    "Collapse": "lawscope.laws.collapse_result",
     "DepthAdvice": "lawscope.studies.depth_advice",
     "LawscopeError": "lawscope.errors",
     "LawscopeWarning": "lawscope.errors",
@@ -52,6 +55,7 @@ _HOMES = {
     "TransferBalance": "lawscope.laws.transfer_balance",
     "advise_depth": "lawscope.studies.advise_depth",
     "citation": "lawscope.papers",
+    "collapse": "lawscope.laws.collapse",
     "collapse_threshold": "lawscope.theory.layer_peeled.threshold",
     "fuzziness": "lawscope.statistics.fuzziness",
     "peel": "lawscope.theory.layer_peeled.peeled",
@@ -65,6 +69,7 @@ _HOMES = {
 
 __all__ = [
     "ClassScatter",
+    "Collapse",
     "DepthAdvice",
     "LawscopeError",
     "LawscopeWarning",
@@ -77,6 +82,7 @@ __all__ = [
     "__version__",
     "advise_depth",
     "citation",
+    "collapse",
     "collapse_threshold",
     "fuzziness",
     "peel",

@@ -10,5 +10,9 @@ class LawscopeError(ValueError):
     """
 
 
+class NotApplicableError(LawscopeError):
+    """A law has no meaning for this network or data; a scan leaves it out and says why."""
+
+
 class LawscopeWarning(UserWarning):
     """A result was computed, and something about it deserves a look."""

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 PAPERS = {
+    "collapse": (
+        "Vardan Papyan, X. Y. Han and David L. Donoho. Prevalence of neural collapse during the "
+        "terminal phase of deep learning training. Proceedings of the National Academy of "
+        "Sciences 117(40), 2020. arXiv:2008.08186."
+    ),
     "layer_peeled": (
         "Cong Fang, Hangfeng He, Qi Long and Weijie J. Su. Exploring deep neural networks via "
         "layer-peeled model: Minority collapse in imbalanced training. Proceedings of the National "

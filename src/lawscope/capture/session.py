@@ -171,6 +171,7 @@ class _Reader(TorchFunctionMode):
             if s.place != "input"
         }
         self.functions = {s.function for s, _ in wanted.values() if s.place == "function"}
+        self.operands = {s.function for s, _ in wanted.values() if s.place == "operand"}
         self.paths = {module: path for path, module in model.named_modules()}
         self.calls: dict[tuple[str, str, str], int] = {}
         self.stack: list[str] = []
@@ -181,7 +182,7 @@ class _Reader(TorchFunctionMode):
     def reading(self) -> Iterator[None]:
         """Hooks are set inside, and gone after, whatever happens."""
         with ExitStack() as stack:
-            if self.functions:
+            if self.functions or self.operands:
                 # The path of the module at work is needed, so every module is followed.
                 stack.enter_context(hooked(self.model, self._enter, self._leave))
             for place, path, _, _ in {(p, path, "", 0) for p, path, _, _ in self.by_call}:
@@ -202,7 +203,7 @@ class _Reader(TorchFunctionMode):
         for station, _ in self.wanted.values():
             if station.place == "input":
                 self._see(station, main_input(batch))
-        if self.functions:
+        if self.functions or self.operands:
             with self:
                 self.model(*batch.args, **batch.kwargs)
         else:
@@ -239,9 +240,13 @@ class _Reader(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Let the function run; if it is a wanted activation, read its result."""
-        output = func(*args, **(kwargs or {}))
+        """Let the function run; read its result, or what it is given, where that is wanted."""
         name = function_name(func)
+        if name in self.operands and self.stack:
+            station = self._count("operand", self.stack[-1], name)
+            if station is not None:
+                self._see(station, args[0] if args else (kwargs or {})["input"])
+        output = func(*args, **(kwargs or {}))
         if name in self.functions and self.stack and isinstance(output, Tensor):
             station = self._count("function", self.stack[-1], name)
             if station is not None:
@@ -275,6 +280,8 @@ def as_rows(station: Station, activations: Tensor, batch: Batch, pooling: Poolin
             f"Station '{station.name}' gives activations of shape {tuple(activations.shape)} for "
             f"{batch.size} samples; one row per sample is needed, so drop it from stations=."
         )
+    if station.reduce is not None:
+        return station.reduce(activations, batch.mask)
     if station.sequence and activations.dim() == 3:
         return pool(activations, pooling, batch.mask)
     return activations.reshape(len(activations), -1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
 from lawscope.capture.kinds import OUTPUT_ACTIVATIONS
 from lawscope.capture.trace import Operation, Seen, Trace
@@ -15,7 +16,8 @@ from lawscope.capture.trace import Operation, Seen, Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-Place = Literal["input", "output", "entrance", "function"]
+Place = Literal["input", "output", "entrance", "function", "operand"]
+Reduce = Callable[[Tensor, Tensor | None], Tensor]
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Station:
         name: module path as ``named_modules()`` spells it; ``path.relu()`` for an activation
             called as a function; ``path:in`` for what enters a module; ``input`` for the raw
             data. The second call of the same thing ends in ``#2``.
-        place: the raw "input", the "output" of a module, its "entrance", or a "function".
+        place: the raw "input", the "output" of a module, its "entrance", the output of a
+            "function", or the first "operand" of one.
         path: of the module.
         call: which call within one forward pass, counted from 1.
         function: bare name of the function, else empty.
@@ -37,6 +40,8 @@ class Station:
         sequence: activations are (tokens, channels) and get pooled.
         granularities: which of "layers" and "blocks" this station belongs to.
         operation: what made the tensor; equal for two names of the same tensor.
+        reduce: makes rows (B, d) of activations and mask, where the session's pooling does not
+            decide.
     """
 
     name: str
@@ -51,6 +56,7 @@ class Station:
     sequence: bool
     granularities: tuple[str, ...]
     operation: int
+    reduce: Reduce | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lawscope.laws.collapse_result import Collapse
 from lawscope.laws.separation_result import Separation, finite
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class Report:
         name: what was measured, for titles.
         separation: the law of data separation.
         control: the same law on the same network untrained, where that was measured.
+        collapse: neural and minority collapse at the head, or None where it does not apply.
+        skipped: laws that do not apply, each with the reason.
         settings: how the scan was run.
         versions: of lawscope, torch, numpy and Python.
     """
@@ -27,13 +30,15 @@ class Report:
     name: str
     separation: Separation
     control: Separation | None = None
+    collapse: Collapse | None = None
+    skipped: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """The advice of every law, most important first."""
-        return self.separation.advice
+        """The advice of every law, most important first within a law."""
+        return self.separation.advice + (() if self.collapse is None else self.collapse.advice)
 
     def table(self) -> pd.DataFrame:
         """The station table of the separation law."""
@@ -45,6 +50,8 @@ class Report:
             "name": self.name,
             "separation": self.separation.to_dict(),
             "control": None if self.control is None else self.control.to_dict(),
+            "collapse": None if self.collapse is None else self.collapse.to_dict(),
+            "skipped": dict(self.skipped),
             "advice": list(self.advice),
             "settings": finite(self.settings),
             "versions": dict(self.versions),

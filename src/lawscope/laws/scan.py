@@ -18,8 +18,9 @@ from lawscope.capture.session import open_session
 from lawscope.capture.source import RandomState
 from lawscope.capture.untouched import Mode, unwrapped
 from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.laws import separation_observer as _registered  # noqa: F401
-from lawscope.laws.registry import LAWS
+from lawscope.laws import collapse_observer as _collapse  # noqa: F401
+from lawscope.laws import separation_observer as _separation  # noqa: F401
+from lawscope.laws.registry import LAWS, IfItApplies
 from lawscope.laws.report import Report
 from lawscope.laws.uncertainty import Uncertainty
 from lawscope.statistics.memory import DEFAULT_MEMORY
@@ -40,6 +41,9 @@ def scan(
     progress: bool | None = None,
 ) -> Report:
     """Measure every law that applies to ``model`` on ``loader``, in one capture.
+
+    A law that has no meaning here (collapse of a network without a linear head) is left out, and
+    ``report.skipped`` says why.
 
     Args:
         model: any ``nn.Module``; left exactly as found.
@@ -68,24 +72,31 @@ def scan(
         "class_names": class_names,
     }
 
-    def measure(network: nn.Module, description: str) -> dict[str, Any]:
+    def measure(
+        network: nn.Module, description: str, laws: Sequence[str]
+    ) -> tuple[dict[str, Any], dict[str, str]]:
         with open_session(network, loader, pooling=pooling, mode=mode, show=progress) as session:
-            observers = {law: maker(session, **settings) for law, maker in LAWS.items()}
+            observers = {law: IfItApplies(LAWS[law], session, settings) for law in laws}
             session.measure(list(observers.values()), description)
-        return {law: observer.result() for law, observer in observers.items()}
+        results = {law: observer.result() for law, observer in observers.items()}
+        return results, {law: o.reason for law, o in observers.items() if o.reason}
 
-    results = measure(model, "measuring")
-    for result in results.values():
+    results, skipped = measure(model, "measuring", list(LAWS))
+    for result in filter(None, results.values()):
         for sentence in result.warnings:
             warnings.warn(sentence, LawscopeWarning, stacklevel=2)
     untrained = reinitialised(model) if control == "auto" else control
     if isinstance(untrained, str):
         raise LawscopeError(f"control={control!r} is not known; pass a module, 'auto' or None.")
-    controls = measure(untrained, "measuring the untrained control") if untrained else {}
+    controls: dict[str, Any] = {}
+    if untrained is not None:
+        controls, _ = measure(untrained, "measuring the untrained control", ["separation"])
     return Report(
         name=name or type(unwrapped(model)).__name__,
         separation=results["separation"],
         control=controls.get("separation"),
+        collapse=results["collapse"],
+        skipped=skipped,
         settings={"control": "none" if untrained is None else "untrained"},
         versions=versions(),
     )

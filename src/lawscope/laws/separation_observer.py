@@ -145,7 +145,7 @@ class SeparationObserver:
             classwise=np.stack([p.classwise for p in parts]),
             classes=classes,
             counts=counts,
-            class_names=_class_names(self.class_names, classes),
+            class_names=class_names_of(self.class_names, classes),
             dims=tuple(p.dim for p in parts),
             ranks=tuple(p.rank for p in parts),
             fit=fit,
@@ -334,7 +334,8 @@ def _dim(station: Station, pooling: Pooling) -> int:
     return int(np.prod(station.shape))
 
 
-def _class_names(given: Sequence[str] | None, classes: NDArray[np.int64]) -> tuple[str, ...]:
+def class_names_of(given: Sequence[str] | None, classes: NDArray[np.int64]) -> tuple[str, ...]:
+    """Names of the classes seen: those given, in order or by label, or the labels as text."""
     if given is None:
         return tuple(str(c) for c in classes)
     if len(given) == len(classes):

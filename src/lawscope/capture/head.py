@@ -1,0 +1,270 @@
+"""The head of a classifier, found by what it computes: the product whose output is the logits."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lawscope.capture.pooling import pool
+from lawscope.capture.products import Product, products
+from lawscope.capture.session import EXAMPLE_SAMPLES, Session
+from lawscope.capture.source import RandomState
+from lawscope.capture.stations import Reduce, Station
+from lawscope.errors import LawscopeError, NotApplicableError
+
+_EXACT, _HALF = 1e-4, 3e-2  # how far logits may be from the head's output, by precision
+_PLAIN = (nn.Linear.forward, nn.Conv1d.forward, nn.Conv2d.forward, nn.Conv3d.forward)
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The last linear step of a classifier: logits = weight·h + bias.
+
+    Attributes:
+        path: module path, as ``named_modules()`` spells it.
+        function: bare name of the product when the module is more than it, else empty.
+        kind: "linear", "1×1 convolution", "cosine" (unit rows and unit features), "tied" (the
+            rows are an embedding) or "product".
+        weight: one row per class, a scale of the logits included, shape (K, p), float64.
+        bias: the same scale included, shape (K,), float64; None without one.
+        scale: what the network multiplies the product by.
+        after: "log-softmax" or "softmax" when the network returns that, else empty.
+        positions: how positions or tokens are reduced to one: "mean", "mean of all", "first",
+            "last", or empty when there is one.
+        station: where the features that enter are read.
+    """
+
+    path: str
+    function: str
+    kind: str
+    weight: Tensor
+    bias: Tensor | None
+    scale: float
+    after: str
+    positions: str
+    station: Station
+
+    @property
+    def name(self) -> str:
+        """The module path, and the function where the module is more than it."""
+        called = f"{self.function}()" if self.function else ""
+        return ".".join(part for part in (self.path, called) if part) or "the network"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What it is, without the weights."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "rows": self.weight.shape[0],
+            "features": self.weight.shape[1],
+            "bias": self.bias is not None,
+            "scale": self.scale,
+            "after": self.after,
+            "positions": self.positions,
+        }
+
+
+def find_head(session: Session, name: str | None = None) -> Head:
+    """Run a few samples and find the product with a matrix that gives what the network returns.
+
+    It is found by value, not by name: ``nn.Linear``, a 1×1 convolution before or after pooling,
+    ``F.linear`` with a tied embedding, a cosine head, the ``.logits`` of Hugging Face. A common
+    factor on the logits counts into the weights; log-softmax and softmax on top are seen through.
+
+    Args:
+        session: an opened network.
+        name: module path of the head, where the network has several.
+
+    Raises:
+        NotApplicableError: no linear step gives the output, or it has one row.
+        LawscopeError: no module of that name, or several heads and no name.
+    """
+    _check_name(session, name)
+    seen, output = _run(session)
+    mask = session.example.mask
+    if name is not None:
+        seen = [p for p in seen if p.path == name or p.path.startswith(f"{name}.")]
+    found: list[Head] = []
+    for logits in _outputs(output, session.example.size):
+        matches = (_match(session.model, p, logits, mask) for p in reversed(seen))
+        head = next((m for m in matches if m is not None), None)
+        if head is not None and head.name not in [h.name for h in found]:
+            found.append(head)
+    if not found:
+        raise NotApplicableError(_nothing(seen, output, name))
+    if len(found) > 1:
+        names = ", ".join(f"'{h.name}'" for h in found)
+        raise LawscopeError(
+            f"The network returns the outputs of {len(found)} linear heads ({names}); name the one "
+            f"to measure with head='{found[0].name}'."
+        )
+    if len(found[0].weight) < 2:
+        raise NotApplicableError(
+            f"The head '{found[0].name}' has one row, so the network returns one number per sample "
+            "(a regression or a yes/no score); collapse needs a row per class, at least two."
+        )
+    return found[0]
+
+
+def _run(session: Session) -> tuple[list[Product], Any]:
+    """A few samples, or the batch as it is if the network insists."""
+    before = RandomState(None)
+    try:
+        if session.example.size > EXAMPLE_SAMPLES:
+            try:
+                return products(session.model, session.example.head(EXAMPLE_SAMPLES))
+            except Exception:  # a network may be made for one batch size only
+                before.restore()
+        return products(session.model, session.example)
+    finally:
+        before.restore()
+
+
+def _outputs(output: Any, samples: int) -> list[Tensor]:
+    """What may be logits: the tensor called so, or every one with rows of floats."""
+    if dataclasses.is_dataclass(output) and not isinstance(output, type | Mapping):
+        output = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
+    if isinstance(output, Mapping):
+        items = [output["logits"]] if "logits" in output else list(output.values())
+    else:
+        items = list(output) if isinstance(output, list | tuple) else [output]
+    rows = min(samples, EXAMPLE_SAMPLES)
+    tensors = [t for t in items if isinstance(t, Tensor) and t.is_floating_point() and t.dim() > 1]
+    flat = [t.flatten(1) if t[0].numel() == max(t.shape[1:]) else t for t in tensors]
+    return [t for t in flat if t.dim() == 2 and len(t) in (rows, samples)]
+
+
+def _match(model: nn.Module, product: Product, logits: Tensor, mask: Tensor | None) -> Head | None:
+    """The head that this product is, if the logits come out of it."""
+    mask = None if mask is None else mask[: len(logits)]
+    for positions, reduce in _reductions(product):
+        scores = reduce(product.output, mask)
+        if scores.shape != logits.shape:
+            continue
+        for after, target in _undone(logits):
+            scale = _scale(scores, target, centred=bool(after))
+            if scale is not None and _linear(product, reduce(product.operand, mask), scores):
+                return _head(model, product, scale, after, positions, reduce)
+    return None
+
+
+def _reductions(product: Product) -> Iterator[tuple[str, Reduce]]:
+    """How positions or tokens may become one."""
+    if product.output.dim() == 2:
+        yield "", lambda x, mask: x
+    elif product.channels_first:
+        yield "mean", lambda x, mask: x.flatten(2).mean(dim=2)
+    elif product.output.dim() == 3:
+        yield "mean", lambda x, mask: pool(x, "mean", mask)
+        yield "mean of all", lambda x, mask: pool(x, "mean", None)
+        yield "first", lambda x, mask: x[:, 0]
+        yield "last", lambda x, mask: pool(x, "last", mask)
+
+
+def _undone(logits: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """The output as it is, and what it would be before a softmax."""
+    wide = logits.double()
+    yield "", wide
+    if torch.allclose(wide.logsumexp(dim=1), torch.zeros_like(wide[:, 0]), atol=1e-3):
+        yield "log-softmax", wide - wide.mean(dim=1, keepdim=True)
+    if bool((wide > 0).all()) and torch.allclose(
+        wide.sum(dim=1), torch.ones_like(wide[:, 0]), atol=1e-3
+    ):
+        logs = wide.log()
+        yield "softmax", logs - logs.mean(dim=1, keepdim=True)
+
+
+def _scale(scores: Tensor, target: Tensor, centred: bool) -> float | None:
+    """The factor s > 0 with target = s·scores, or None."""
+    exact = _EXACT if scores.dtype in (torch.float32, torch.float64) else _HALF
+    wide = scores.double()
+    if centred:
+        wide = wide - wide.mean(dim=1, keepdim=True)
+    square = float(wide.square().sum())
+    scale = float((wide * target).sum()) / square if square else 1.0
+    far = float((target - scale * wide).abs().max())
+    if not (scale > 0 and far <= exact * float(target.abs().max())):
+        return None
+    return 1.0 if abs(scale - 1) < exact else scale
+
+
+def _linear(product: Product, features: Tensor, scores: Tensor) -> bool:
+    """Whether the reduced features give the reduced scores: it fails for a maximum."""
+    again = features.double() @ product.weight.double().T
+    if product.bias is not None:
+        again = again + product.bias.double()
+    return _scale(scores, again, centred=False) == 1.0
+
+
+def _head(
+    model: nn.Module, product: Product, scale: float, after: str, positions: str, reduce: Reduce
+) -> Head:
+    module = model.get_submodule(product.path)
+    plain = type(module).forward in _PLAIN
+    weight = product.weight.detach().to("cpu", torch.float64)
+    return Head(
+        path=product.path,
+        function="" if plain else product.function,
+        kind=_kind(model, product, plain, weight),
+        weight=weight * scale,
+        bias=None
+        if product.bias is None
+        else product.bias.detach().to("cpu", torch.float64) * scale,
+        scale=scale,
+        after=after,
+        positions=positions,
+        station=Station(
+            name=f"{product.path}:features",
+            place="entrance" if plain else "operand",
+            path=product.path,
+            call=product.module_call if plain else product.call,
+            function="" if plain else product.function,
+            layer="",
+            shape=(weight.shape[1],),
+            dtype=product.operand.dtype,
+            batch_dim=0,
+            sequence=False,
+            granularities=(),
+            operation=-1,
+            reduce=reduce,
+        ),
+    )
+
+
+def _kind(model: nn.Module, product: Product, plain: bool, weight: Tensor) -> str:
+    if product.channels_first:
+        return "1×1 convolution"
+    embeddings = (m.weight for m in model.modules() if isinstance(m, nn.Embedding))
+    if any(product.weight.data_ptr() == e.data_ptr() for e in embeddings):
+        return "tied"
+    if plain:
+        return "linear"
+    features = product.operand.double()
+    unit = [(v.norm(dim=-1) - 1).abs().max() < _EXACT for v in (weight, features)]
+    return "cosine" if all(unit) else "product"
+
+
+def _check_name(session: Session, name: str | None) -> None:
+    if name is None or name in session.module_names:
+        return
+    near = difflib.get_close_matches(name, session.module_names, n=3, cutoff=0.3)
+    hint = f" Near it: {', '.join(near)}." if near else ""
+    raise LawscopeError(f"The network has no module head='{name}'.{hint}")
+
+
+def _nothing(seen: list[Product], output: Any, name: str | None) -> str:
+    """What was looked at, in a sentence."""
+    shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+    where = f"head='{name}'" if name is not None else "the network"
+    looked = "; ".join(str(p) for p in reversed(seen[-4:])) or "no product with a matrix ran"
+    return (
+        f"No linear step of {where} gives what the network returns ({shape}), so there is no head "
+        f"to measure; looked at, last first: {looked}. Pass a network that ends in a linear "
+        "layer, or name the layer with head=."
+    )

@@ -1,0 +1,165 @@
+"""What a measured collapse advises: sentences that each rest on a number they quote."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lawscope.errors import LawscopeWarning
+from lawscope.laws.collapse_result import Collapse
+from lawscope.theory.layer_peeled.oversampling import collapse_floor
+from lawscope.theory.layer_peeled.peeled import peel
+
+SHARED = 0.9  # classifiers at least this close are one
+HALFWAY = 0.5  # a predicted cosine above it is on the way to collapse
+SMOOTHING = 0.1
+LARGE_BIAS = 0.1
+SURE = 3.0  # standard deviations
+
+
+def advise_collapse(result: Collapse) -> tuple[str, ...]:
+    """Which classes share a classifier or will, what would keep them apart, and the rest."""
+    merged = merged_classes(result.classifier_cosines)
+    doomed = [k for k, phase in enumerate(result.phases) if phase in ("collapsed", "vanished")]
+    sentences = [_shares(result, group, doomed) for group in merged]
+    ahead = [k for k in doomed if not any(k in group for group in merged)]
+    if len(ahead) > 1:
+        sentences.append(_will_share(result, ahead))
+    if doomed:
+        sentences += [_remedy(result, doomed), _smoothing(result)]
+    if result.verdict == "holds":
+        sentences.insert(0, f"Neural collapse is there as the model predicts it: {result.reason}.")
+    sentences += _head_behind(result) + _bias(result)
+    if result.no_prediction:
+        sentences.append(f"There is no prediction to compare with: {result.no_prediction}")
+    if not sentences:
+        sentences.append(
+            f"Neural collapse is not complete, and no class has merged: {result.reason}."
+        )
+    return tuple(sentences)
+
+
+def merged_classes(cosines: NDArray[np.float64], bar: float = SHARED) -> list[list[int]]:
+    """Groups of two or more classes linked by cosines of at least ``bar``.
+
+    Example:
+        >>> merged_classes(np.array([[1.0, 0.95, 0.0], [0.95, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+        [[0, 1]]
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    _, member = connected_components(np.nan_to_num(cosines, nan=-1.0) >= bar, directed=False)
+    groups = [np.flatnonzero(member == g).tolist() for g in np.unique(member)]
+    return [group for group in groups if len(group) > 1]
+
+
+def mean_pair(cosines: NDArray[np.float64], group: Sequence[int]) -> float:
+    """Mean cosine over the pairs of a group."""
+    inside = cosines[np.ix_(group, group)]
+    return float(inside[np.triu_indices(len(group), 1)].mean())
+
+
+def _shares(result: Collapse, group: list[int], doomed: list[int]) -> str:
+    """Classes that have one classifier now, and whether the model expects it."""
+    cosines = result.classifier_cosines[np.ix_(group, group)]
+    least = float(cosines[np.triu_indices(len(group), 1)].min())
+    right = float(result.class_accuracy[group].mean())
+    said = (
+        f"{_names(result, group)} share one classifier (cosines of {least:.2f} and more); "
+        f"{right:.0%} of their samples are told right."
+    )
+    if result.predicted is None:
+        return said
+    if set(group) <= set(doomed):
+        return f"{said} The Layer-Peeled Model predicts it for these class sizes and energies."
+    expected = mean_pair(result.predicted.cosines, group)
+    said += f" The Layer-Peeled Model gives them a mean cosine of {_number(expected)}"
+    if expected > HALFWAY:
+        counts = result.training_counts
+        return (
+            f"{said}, short of collapse; sampled as often as the largest class (up to "
+            f"{counts.max() / counts[group].min():.3g} times as often) they would be at "
+            f"{-1 / (len(counts) - 1):.2f}."
+        )
+    return (
+        f"{said}: class sizes do not explain it, so look at whether their labels or inputs can be "
+        "told apart."
+    )
+
+
+def _will_share(result: Collapse, ahead: list[int]) -> str:
+    """Classes that the model merges and the network has not yet."""
+    mean = mean_pair(result.classifier_cosines, ahead)
+    return (
+        f"{_names(result, ahead)} are about to collapse: their classifiers have a mean cosine of "
+        f"{mean:.2f} now, and the Layer-Peeled Model merges them at these class sizes and energies "
+        f"(E_W = {result.energies.weight:.3g}, E_H = {result.energies.feature:.3g})."
+    )
+
+
+def _remedy(result: Collapse, doomed: Sequence[int]) -> str:
+    """The least oversampling, or class weight, that keeps them apart."""
+    counts = result.training_counts
+    floor = collapse_floor(counts, *result.energies)
+    rates = np.maximum(1.0, floor / counts)[list(doomed)]
+    low, high = f"{rates.min():.2g}", f"{rates.max():.2g}"
+    often = low if low == high else f"{low} to {high}"
+    return (
+        f"At these energies classes collapse from a ratio of {counts.max() / floor:.3g} to the "
+        f"largest on, below {floor:.4g} samples; sample {_names(result, doomed, lower=True)} more "
+        f"than {often} times as often, or weight their loss by as much "
+        "(lawscope.oversampling_weights)."
+    )
+
+
+def _smoothing(result: Collapse) -> str:
+    """What label smoothing would do to the minority."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LawscopeWarning)  # told once, by the prediction
+        smoothed = peel(
+            result.training_counts, *result.energies, loss="label_smoothed", smoothing=SMOOTHING
+        )
+    apart = all(group.phase == "separated" for group in smoothed.groups)
+    would = "would keep all classes apart" if apart else "would not keep them apart"
+    before = math.nan if result.predicted is None else result.predicted.minority_cosine.classifiers
+    return (
+        f"Label smoothing of {SMOOTHING:g} {would}: the predicted minority cosine goes from "
+        f"{_number(before)} to {_number(smoothed.minority_cosine)}."
+    )
+
+
+def _head_behind(result: Collapse) -> list[str]:
+    """The nearest class mean is surely right more often than the head."""
+    samples = int(result.counts.sum())
+    gain = (result.nearest_accuracy - result.accuracy) * samples
+    if gain <= SURE * math.sqrt(max(result.nc4 * samples, 1.0)):
+        return []
+    return [
+        f"The nearest class mean is right on {result.nearest_accuracy:.1%} of the samples, the "
+        f"head on {result.accuracy:.1%}: the features are ahead of the head; train the head longer "
+        "or on balanced batches."
+    ]
+
+
+def _bias(result: Collapse) -> list[str]:
+    if result.bias_share <= LARGE_BIAS:
+        return []
+    return [
+        f"The bias makes {result.bias_share:.0%} of the logits of the class means; NC2, NC3 and "
+        "the prediction know no bias, so read them with that in mind."
+    ]
+
+
+def _names(result: Collapse, classes: Sequence[int], lower: bool = False) -> str:
+    names = [result.class_names[k] for k in classes]
+    some = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    word = ("class" if lower else "Class") + ("es" if len(names) > 1 else "")
+    return f"{word} {some}"
+
+
+def _number(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.2f}"

@@ -1,0 +1,172 @@
+"""Neural collapse in numbers: NC1 to NC4 as pure functions of class means and classifiers.
+
+Papyan, Han and Donoho 2020 define the four; where public code disagrees on a normalisation, the
+docstring says which is taken here. docs/collapse.md has the comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+FloatArray = NDArray[np.float64]
+
+
+class NC1(NamedTuple):
+    """Features of a class shrink to their mean.
+
+    Attributes:
+        D: Tr(SSw SSb⁺) with n_k/n weights, as in the law of data separation.
+        papyan: D/K.
+        cdnv: mean over pairs of (v_j + v_k)/(2‖h̄_j − h̄_k‖²), v_k the mean ‖h − h̄_k‖².
+    """
+
+    D: float
+    papyan: float
+    cdnv: float
+
+
+class Shape(NamedTuple):
+    """How far K vectors are from a simplex equiangular tight frame.
+
+    Attributes:
+        equinorm: standard deviation (K − 1 in the denominator) over mean of the norms.
+        angle_std: standard deviation of the cosines of all pairs.
+        angle_error: mean |cos + 1/(K−1)| over all pairs.
+    """
+
+    equinorm: float
+    angle_std: float
+    angle_error: float
+
+
+class NC2(NamedTuple):
+    """Class means and classifiers become a simplex ETF.
+
+    Attributes:
+        means: of h̄_k − h̄, h̄ the mean of the class means, every class equal.
+        classifiers: of the rows w_k as they are.
+    """
+
+    means: Shape
+    classifiers: Shape
+
+
+class MinorityCosine(NamedTuple):
+    """Mean cosine over pairs of minority classes; NaN for fewer than two.
+
+    Attributes:
+        classifiers: between the rows w_k.
+        means: between the centred class means.
+    """
+
+    classifiers: float
+    means: float
+
+
+class Energies(NamedTuple):
+    """Energies of the Layer-Peeled Model, read off the network.
+
+    Attributes:
+        weight: E_W = (1/K) Σ ‖w_k‖².
+        feature: E_H = (1/K) Σ_k (1/n_k) Σ_i ‖h_ki‖²: every class counts the same, as in the
+            constraint of 001, not every sample.
+    """
+
+    weight: float
+    feature: float
+
+
+def centred(vectors: FloatArray) -> FloatArray:
+    """Vectors minus their mean, every vector counting once."""
+    return np.asarray(vectors - vectors.mean(axis=0))
+
+
+def cosines(vectors: FloatArray) -> FloatArray:
+    """Cosines between the rows, shape (K, K); NaN where a row is zero.
+
+    Example:
+        >>> cosines(np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0]])).round(6).tolist()[0]
+        [1.0, 0.0, -1.0]
+    """
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        units = vectors / norms
+    return np.asarray(np.clip(units @ units.T, -1, 1))
+
+
+def mean_cosine(vectors: FloatArray, chosen: NDArray[np.int64]) -> float:
+    """Mean cosine over the pairs of the chosen rows; NaN for fewer than two."""
+    if len(chosen) < 2:
+        return math.nan
+    return float(_pairs(cosines(vectors[chosen])).mean())
+
+
+def shape_of(vectors: FloatArray) -> Shape:
+    """NC2 of K vectors.
+
+    Example:
+        >>> simplex = np.eye(3) - 1 / 3
+        >>> found = shape_of(simplex)
+        >>> max(found.equinorm, found.angle_std, found.angle_error) < 1e-12
+        True
+    """
+    norms = np.linalg.norm(vectors, axis=1)
+    pairs = _pairs(cosines(vectors))
+    mean = norms.mean()
+    return Shape(
+        equinorm=float(norms.std(ddof=1) / mean) if mean > 0 else math.nan,
+        angle_std=float(pairs.std()),
+        angle_error=float(np.abs(pairs + 1 / (len(vectors) - 1)).mean()),
+    )
+
+
+def self_duality(weights: FloatArray, means: FloatArray) -> float:
+    """NC3 = ‖W/‖W‖_F − M/‖M‖_F‖², M the centred class means; from 0 (dual) to 4."""
+    return float(np.square(_unit(weights) - _unit(centred(means))).sum())
+
+
+def cdnv(means: FloatArray, variances: FloatArray) -> float:
+    """Mean over pairs j < k of (v_j + v_k)/(2‖h̄_j − h̄_k‖²) (Galanti et al. 2022).
+
+    Args:
+        means: class means, shape (K, p).
+        variances: mean squared distance to the class mean, shape (K,).
+    """
+    total, pairs = 0.0, 0
+    for k in range(1, len(means)):
+        distances = np.square(means[:k] - means[k]).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total += float(((variances[:k] + variances[k]) / (2 * distances)).sum())
+        pairs += k
+    return total / pairs
+
+
+def wilson(events: int, samples: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a share, which also says how sure zero is.
+
+    Example:
+        >>> low, high = wilson(0, 100)
+        >>> low, round(high, 3)
+        (0.0, 0.037)
+    """
+    z = float(ndtri((1 + level) / 2))
+    share = events / samples
+    middle = share + z * z / (2 * samples)
+    width = z * math.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
+    scale = 1 + z * z / samples
+    low = (middle - width) / scale if events else 0.0
+    return low, (middle + width) / scale if events < samples else 1.0
+
+
+def _pairs(square: FloatArray) -> FloatArray:
+    return np.asarray(square[np.triu_indices(len(square), 1)])
+
+
+def _unit(matrix: FloatArray) -> FloatArray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(matrix / np.linalg.norm(matrix))
