@@ -22,7 +22,7 @@ class HeldFeatures:
         self._loose_bytes = 0
 
     def add(self, features: Tensor, rows: Tensor) -> None:
-        """Keep a copy of ``features`` (B, d), which the network may overwrite, and ``rows`` (B,)."""
+        """Keep ``rows`` (B,) and a copy of ``features`` (B, d): the network may overwrite them."""
         self._loose.append((features.clone(), rows))
         size = features.numel() * features.element_size()
         self.bytes += size
