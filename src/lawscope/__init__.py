@@ -34,20 +34,29 @@ if TYPE_CHECKING:
     from lawscope.statistics.fuzziness import fuzziness as fuzziness
     from lawscope.studies.advise_depth import advise_depth as advise_depth
     from lawscope.studies.depth_advice import DepthAdvice as DepthAdvice
+    from lawscope.theory.layer_peeled.collapse_report import CollapseReport as CollapseReport
+    from lawscope.theory.layer_peeled.collapse_report import collapse_report as collapse_report
     from lawscope.theory.layer_peeled.peeled import Peeled as Peeled
     from lawscope.theory.layer_peeled.peeled import peel as peel
     from lawscope.theory.layer_peeled.sweep import peel_sweep as peel_sweep
     from lawscope.theory.layer_peeled.threshold import collapse_threshold as collapse_threshold
+    from lawscope.training.fixed_classifier import FixedClassifier as FixedClassifier
+    from lawscope.training.fixed_classifier import fix_classifier as fix_classifier
+    from lawscope.training.oversampling import OversamplingPlan as OversamplingPlan
+    from lawscope.training.oversampling import oversampling_weights as oversampling_weights
 
 # The public list: where each name lives. Imported on first use, so that `import lawscope` and
 # `lawscope --help` do not wait for torch.
 _HOMES = {
     "ClassScatter": "lawscope.statistics.class_scatter",
     "Collapse": "lawscope.laws.collapse_result",
+    "CollapseReport": "lawscope.theory.layer_peeled.collapse_report",
     "DepthAdvice": "lawscope.studies.depth_advice",
+    "FixedClassifier": "lawscope.training.fixed_classifier",
     "LawscopeError": "lawscope.errors",
     "LawscopeWarning": "lawscope.errors",
     "LineFit": "lawscope.laws.line",
+    "OversamplingPlan": "lawscope.training.oversampling",
     "Peeled": "lawscope.theory.layer_peeled.peeled",
     "Report": "lawscope.laws.report",
     "Separation": "lawscope.laws.separation_result",
@@ -56,8 +65,11 @@ _HOMES = {
     "advise_depth": "lawscope.studies.advise_depth",
     "citation": "lawscope.papers",
     "collapse": "lawscope.laws.collapse",
+    "collapse_report": "lawscope.theory.layer_peeled.collapse_report",
     "collapse_threshold": "lawscope.theory.layer_peeled.threshold",
+    "fix_classifier": "lawscope.training.fixed_classifier",
     "fuzziness": "lawscope.statistics.fuzziness",
+    "oversampling_weights": "lawscope.training.oversampling",
     "peel": "lawscope.theory.layer_peeled.peeled",
     "peel_sweep": "lawscope.theory.layer_peeled.sweep",
     "scan": "lawscope.laws.scan",
@@ -70,10 +82,13 @@ _HOMES = {
 __all__ = [
     "ClassScatter",
     "Collapse",
+    "CollapseReport",
     "DepthAdvice",
+    "FixedClassifier",
     "LawscopeError",
     "LawscopeWarning",
     "LineFit",
+    "OversamplingPlan",
     "Peeled",
     "Report",
     "Separation",
@@ -83,8 +98,11 @@ __all__ = [
     "advise_depth",
     "citation",
     "collapse",
+    "collapse_report",
     "collapse_threshold",
+    "fix_classifier",
     "fuzziness",
+    "oversampling_weights",
     "peel",
     "peel_sweep",
     "scan",

@@ -19,6 +19,7 @@ HALFWAY = 0.5  # a predicted cosine above it is on the way to collapse
 SMOOTHING = 0.1
 LARGE_BIAS = 0.1
 SURE = 3.0  # standard deviations
+QUOTED = 0.005  # two digits of a rate are quoted
 
 
 def advise_collapse(result: Collapse) -> tuple[str, ...]:
@@ -104,7 +105,7 @@ def _will_share(result: Collapse, ahead: list[int]) -> str:
 def _remedy(result: Collapse, doomed: Sequence[int]) -> str:
     """The least oversampling, or class weight, that keeps them apart."""
     counts = result.training_counts
-    floor = collapse_floor(counts, *result.energies)
+    floor = collapse_floor(counts, *result.energies, precision=QUOTED)
     rates = np.maximum(1.0, floor / counts)[list(doomed)]
     low, high = f"{rates.min():.2g}", f"{rates.max():.2g}"
     often = low if low == high else f"{low} to {high}"

@@ -20,7 +20,10 @@ PRECISION = 1e-5  # of the logarithm of the floor
 
 
 def collapse_floor(
-    counts: ArrayLike, weight_energy: float = 1.0, feature_energy: float = 5.0
+    counts: ArrayLike,
+    weight_energy: float = 1.0,
+    feature_energy: float = 5.0,
+    precision: float = PRECISION,
 ) -> float:
     """The smallest m such that no class collapses once all classes below m are sampled up to m.
 
@@ -33,6 +36,7 @@ def collapse_floor(
         counts: samples per class.
         weight_energy: E_W.
         feature_energy: E_H.
+        precision: relative, of m; a root takes a program per two digits or so.
 
     Returns:
         m; the smallest count where no class collapses as it is.
@@ -63,7 +67,7 @@ def collapse_floor(
 
     if excess(math.log(lowest)) > 0:
         return lowest
-    root = brentq(excess, math.log(lowest), math.log(highest), xtol=PRECISION)
+    root = brentq(excess, math.log(lowest), math.log(highest), xtol=precision)
     return math.exp(root)
 
 
