@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from lawscope.errors import LawscopeError
 
 FloatArray = NDArray[np.float64]
+LARGEST = 200.0  # logits beyond it have losses like e^−400
 LOSSES = ("cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed", "mse")
 
 
@@ -61,7 +63,8 @@ def check_counts(counts: ArrayLike) -> FloatArray:
         ) from None
     if found.ndim != 1 or len(found) < 2:
         raise LawscopeError("counts needs two or more classes, one number per class.")
-    for k in np.flatnonzero(~(np.isfinite(found) & (found > 0)))[:1]:
+    if not (found.min() > 0 and found.max() < np.inf):
+        k = int(np.flatnonzero(~(np.isfinite(found) & (found > 0)))[0])
         raise LawscopeError(
             f"The count of class {k} is {found[k]:g}; counts must be positive and finite: leave "
             "empty classes out."
@@ -71,9 +74,19 @@ def check_counts(counts: ArrayLike) -> FloatArray:
 
 def check_energy(name: str, value: float) -> float:
     """A positive, finite energy."""
-    if not (np.isfinite(value) and value > 0):
+    if not (math.isfinite(value) and value > 0):
         raise LawscopeError(f"{name} is {value:g}; it must be positive, e.g. 1.0.")
     return float(value)
+
+
+def check_length(length: float) -> float:
+    """√(E_W·E_H), refused where the loss would be too small for a float."""
+    if length > LARGEST:
+        raise LawscopeError(
+            f"√(weight_energy·feature_energy) is {length:.3g}; above {LARGEST:g} the loss is too "
+            "small for a number: lower the energies."
+        )
+    return length
 
 
 def choose_loss(
@@ -134,18 +147,20 @@ def group(counts: FloatArray, loss: Loss) -> Grouping:
         weight = counts * weights
         if loss.class_weights is None:
             weight = np.ones_like(counts)
-    # Scaled first, so that neither a sum nor a ratio overflows.
-    share = weight / weight.max()
-    alpha = share / share.sum()
-    prior = counts / counts.max()
-    offsets = loss.adjustment * np.log(prior / prior.sum())
-    keys = np.stack([-alpha, counts if loss.adjustment or loss.class_weights else -alpha])
-    _, first, member = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-    member = np.asarray(member).ravel()
-    return Grouping(
-        counts[first],
-        np.bincount(member).astype(np.float64),
-        alpha[first],
-        offsets[first],
-        member,
-    )
+    # Shares of the heaviest, so that neither a sum nor a ratio overflows.
+    heavy, common = (-weight).tolist(), counts.tolist()
+    told_apart = loss.adjustment or loss.class_weights
+    keys = list(zip(heavy, common, strict=True)) if told_apart else heavy
+    first = {key: k for k, key in reversed(list(enumerate(keys)))}
+    order = sorted(first)
+    rank = {key: g for g, key in enumerate(order)}
+    member = np.array([rank[key] for key in keys])
+    places = [first[key] for key in order]
+    sizes = np.bincount(member).astype(np.float64)
+    share = np.array([heavy[k] / heavy[places[0]] for k in places])
+    count = np.array([common[k] for k in places])
+    offsets = np.zeros(len(order))
+    if loss.adjustment:
+        prior = count / counts.max()
+        offsets = loss.adjustment * np.log(prior / (sizes @ prior))
+    return Grouping(count, sizes, share / (sizes @ share), offsets, member)

@@ -18,6 +18,7 @@ from lawscope.theory.layer_peeled.groups import (
     Loss,
     check_counts,
     check_energy,
+    check_length,
     choose_loss,
     group,
     minority_of,
@@ -27,13 +28,13 @@ from lawscope.theory.layer_peeled.path import Solved
 from lawscope.theory.layer_peeled.program import Program, slope_norm
 from lawscope.theory.layer_peeled.solve import solve
 from lawscope.theory.layer_peeled.squared import solve_squared
+from lawscope.theory.layer_peeled.two_groups import Exact, solve_exactly
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 FloatArray = NDArray[np.float64]
-LARGEST = 200.0  # logits beyond it have losses like e^−400
 ABSENT = 1e-6  # a classifier this much shorter than the root mean square has vanished
 
 
@@ -288,22 +289,36 @@ def solve_counts(
 ) -> Peeled:
     """The prediction for checked counts."""
     grouping = group(counts, loss)
+    squared = loss.name == "mse"
     length = math.sqrt(energies[0]) * math.sqrt(energies[1])
-    if length > LARGEST and loss.name != "mse":
-        raise LawscopeError(
-            f"√(weight_energy·feature_energy) is {length:.3g}; above {LARGEST:g} the loss is too "
-            "small for a number: lower the energies."
-        )
+    if not squared:
+        check_length(length)
     tau = len(counts) * length
     program = Program(grouping.sizes, grouping.alpha, grouping.offsets, loss.smoothing, tau)
-    squared = loss.name == "mse"
-    solved = solve_squared(program) if squared else solve(program)
-    price = slope_norm(program, solved.point)
+    exact = None
+    if len(grouping.sizes) <= 2 and loss.name in ("cross_entropy", "class_weighted"):
+        exact = solve_exactly(program)
+    if exact is None:
+        solved = solve_squared(program) if squared else solve(program)
+        spread = _root_gram(solved.point.M).diagonal()
+        exact = Exact(solved, slope_norm(program, solved.point), spread)
+    return report(counts, energies, loss, settings, (grouping, program, exact))
+
+
+def report(
+    counts: FloatArray,
+    energies: tuple[float, float],
+    loss: Loss,
+    settings: dict[str, Any],
+    found: tuple[Grouping, Program, Exact],
+) -> Peeled:
+    """A solved program as a prediction."""
+    grouping, program, (solved, price, spread) = found
     return Peeled(
         counts,
         solved.point.loss,
         solved.gap,
-        _describe(grouping, program, solved, price),
+        _describe(grouping, program, (solved.point.a, spread), price),
         *energies,
         loss.name,
         price,
@@ -316,21 +331,21 @@ def solve_counts(
 
 
 def _describe(
-    grouping: Grouping, program: Program, solved: Solved, price: float
+    grouping: Grouping, program: Program, strengths: tuple[FloatArray, FloatArray], price: float
 ) -> tuple[PeeledGroup, ...]:
-    diagonal, a = _root_gram(solved.point.M).diagonal(), np.abs(solved.point.a)
+    absent = ABSENT * program.tau / len(grouping.member)
     told = []
-    for g, size in enumerate(program.sizes):
-        square = (diagonal[g] + (size - 1) * a[g]) / size
-        cosine = math.nan
-        if square <= ABSENT * program.tau / program.classes:
+    columns = (grouping.counts, program.sizes, program.alpha, abs(strengths[0]), strengths[1])
+    for count, size, alpha, a, spread in zip(*(c.tolist() for c in columns), strict=True):
+        cosine, length = math.nan, spread + (size - 1) * a
+        if length / size <= absent:
             phase = "vanished"
         else:
-            merged = program.alpha[g] * (1 - program.smoothing) <= price * (1 + 1e-9)
+            merged = alpha * (1 - program.smoothing) <= price * (1 + 1e-9)
             phase = "collapsed" if merged else "separated"
             if size > 1:
-                cosine = float((diagonal[g] - a[g]) / (diagonal[g] + (size - 1) * a[g]))
-        told.append(PeeledGroup(float(grouping.counts[g]), int(size), cosine, phase))
+                cosine = (spread - a) / length
+        told.append(PeeledGroup(count, int(size), cosine, phase))
     return tuple(told)
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lawscope.errors import LawscopeError
-from lawscope.theory.layer_peeled.peeled import Peeled, peel
+from lawscope.theory.layer_peeled import two_groups
+from lawscope.theory.layer_peeled.groups import check_energy, check_length
+from lawscope.theory.layer_peeled.pair import solve_pair
+from lawscope.theory.layer_peeled.pair_newton import Pair
+from lawscope.theory.layer_peeled.peeled import ABSENT, Peeled, peel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,32 +24,50 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 
+class Model(NamedTuple):
+    """What stays the same over a sweep: K, K_A, E_W, E_H and the loss."""
+
+    classes: int
+    majority: int
+    weight_energy: float
+    feature_energy: float
+    loss: str
+
+    def at(self, ratio: float) -> Peeled:
+        """The prediction at one ratio."""
+        counts = two_group_counts(self.classes, self.majority, ratio)
+        return peel(counts, self.weight_energy, self.feature_energy, self.loss)
+
+
 @dataclass(frozen=True, eq=False)
 class PeelSweep:
-    """One solved program per ratio.
+    """The minority at every ratio.
 
     Attributes:
         ratios: R = n_A/n_B, shape (S,).
-        points: the prediction at each.
+        cosines: between two minority classifiers, NaN where they vanished, shape (S,).
+        phases: of the minority.
+        losses: the optimal value, shape (S,).
+        gaps: relative dual gap, shape (S,).
+        model: what stays the same.
     """
 
     ratios: FloatArray
-    points: tuple[Peeled, ...]
+    cosines: FloatArray
+    phases: tuple[str, ...]
+    losses: FloatArray
+    gaps: FloatArray
+    model: Model
 
-    @property
-    def cosines(self) -> FloatArray:
-        """Cosine between two minority classifiers at each ratio, NaN where they vanished."""
-        return np.array([point.groups[-1].cosine for point in self.points])
+    @cached_property
+    def points(self) -> tuple[Peeled, ...]:
+        """The whole prediction at each ratio."""
+        return tuple(self.model.at(ratio) for ratio in self.ratios)
 
-    @property
-    def gaps(self) -> FloatArray:
-        """Relative dual gap at each ratio."""
-        return np.array([point.gap / point.loss for point in self.points])
-
-    @property
+    @cached_property
     def threshold(self) -> float | None:
         """R₀."""
-        return next((p.threshold for p in self.points if len(p.groups) > 1), None)
+        return self.model.at(2.0).threshold
 
     def table(self) -> pd.DataFrame:
         """One row per ratio."""
@@ -53,11 +77,22 @@ class PeelSweep:
             {
                 "ratio": self.ratios,
                 "cosine": self.cosines,
-                "phase": [point.groups[-1].phase for point in self.points],
-                "loss": [point.loss for point in self.points],
+                "phase": self.phases,
+                "loss": self.losses,
                 "relative_gap": self.gaps,
             }
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready values; what is not a number becomes None."""
+        rows = self.table().to_dict("records")
+        points = [{k: None if v != v else v for k, v in row.items()} for row in rows]
+        return {
+            "model": "layer-peeled sweep",
+            **self.model._asdict(),
+            "threshold_ratio": self.threshold,
+            "points": points,
+        }
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the minority cosine against R."""
@@ -101,11 +136,49 @@ def peel_sweep(
     if not (np.isfinite(wanted).all() and (wanted >= 1).all()):
         raise LawscopeError("ratios must be numbers of at least 1, e.g. [1, 10, 100].")
     check_split(classes, majority)
-    points = tuple(
-        peel(two_group_counts(classes, majority, ratio), weight_energy, feature_energy, loss)
-        for ratio in wanted
+    check_energy("weight_energy", weight_energy)
+    check_energy("feature_energy", feature_energy)
+    model = Model(classes, majority, float(weight_energy), float(feature_energy), loss)
+    if loss == "cross_entropy":
+        return _at_once(wanted, model)
+    return _told(wanted, [model.at(ratio) for ratio in wanted], model)
+
+
+def _at_once(ratios: FloatArray, model: Model) -> PeelSweep:
+    """All ratios as one computation; a ratio whose gap is not small is solved on its own."""
+    A, K = float(model.majority), float(model.classes)
+    B = K - A
+    tau = K * check_length(math.sqrt(model.weight_energy) * math.sqrt(model.feature_energy))
+    share = 1 / (A + B / ratios)
+    one = np.ones(len(ratios))
+    pair = Pair(A * one, B * one, share, share / ratios, tau)
+    with np.errstate(all="ignore"):
+        found = solve_pair(pair, np)
+        relative = found.gap / found.loss
+        spread, within = np.hypot(found.m_major, found.m_minor) * A / K, (B - 1) * found.a_minor
+        gone = (spread + within) / B <= ABSENT * tau / K
+        cosines = np.where(gone | (B == 1), np.nan, (spread - found.a_minor) / (spread + within))
+    merged = pair.alpha_minor <= found.price * (1 + 1e-9)
+    names = np.where(gone, "vanished", np.where(merged, "collapsed", "separated")).tolist()
+    losses, phases = found.loss, list(names)
+    for i in np.flatnonzero(~(relative <= two_groups.GOOD)):
+        alone = model.at(ratios[i])
+        cosines[i], phases[i] = alone.groups[-1].cosine, alone.groups[-1].phase
+        losses[i], relative[i] = alone.loss, alone.gap / alone.loss
+    return PeelSweep(ratios, cosines, tuple(phases), losses, relative, model)
+
+
+def _told(ratios: FloatArray, points: list[Peeled], model: Model) -> PeelSweep:
+    """The minority of predictions made one by one."""
+    minorities = [point.groups[-1] for point in points]
+    return PeelSweep(
+        ratios,
+        np.array([g.cosine for g in minorities]),
+        tuple(g.phase for g in minorities),
+        np.array([point.loss for point in points]),
+        np.array([point.gap / max(point.loss, 1e-300) for point in points]),
+        model,
     )
-    return PeelSweep(wanted, points)
 
 
 def check_split(classes: int, majority: int) -> None:

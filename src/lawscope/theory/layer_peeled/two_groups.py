@@ -1,4 +1,4 @@
-"""Closed forms for a majority of K_A and a minority of K_B classes under plain cross-entropy.
+"""A majority of K_A and a minority of K_B classes under cross-entropy: optimum and thresholds.
 
 Rows of Γ sum to zero, so rows of Z do, and the 2×2 matrix M has rank one: M = (m_A, −m_B)ᵀ·wᵀ with
 w = (√K_B, −√K_A)/√K. What is left are four numbers; docs/layer-peeled.md derives the formulas.
@@ -9,7 +9,74 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
+
+from lawscope.theory.layer_peeled.pair import Optimum, solve_pair
+from lawscope.theory.layer_peeled.pair_newton import Pair
+from lawscope.theory.layer_peeled.path import Solved
+from lawscope.theory.layer_peeled.program import Point, Program, evaluate, gap, slope_norm
+
+FloatArray = NDArray[np.float64]
+GOOD = 1e-9  # relative gap up to which the four numbers are taken
+
+
+class Exact(NamedTuple):
+    """An optimum with its price μ and the diagonal of T = (MᵀM)^½."""
+
+    solved: Solved
+    price: float
+    spread: FloatArray
+
+
+def solve_exactly(program: Program) -> Exact | None:
+    """The optimum of one or two groups under cross-entropy; None where its gap is not small.
+
+    One group is a simplex: a = τ/(K − 1), M = 0.
+    """
+    if len(program.sizes) == 1:
+        a = np.array([program.tau / (program.classes - 1)])
+        point = evaluate(program, a, np.zeros((1, 1)))
+        solved = Solved(point, gap(program, point), 0)
+        return Exact(solved, slope_norm(program, point), np.zeros(1))
+    (A, B), (alpha_A, alpha_B) = program.sizes.tolist(), program.alpha.tolist()
+    pair = Pair(A, B, alpha_A, alpha_B, program.tau)
+    try:
+        found = solve_pair(pair)
+    except (ArithmeticError, ValueError):  # a logarithm or a quotient left the floats
+        return None
+    return as_exact(pair, found) if found.gap <= GOOD * found.loss else None
+
+
+def as_exact(pair: Pair, found: Optimum) -> Exact:
+    """The four numbers as a point of the program."""
+    A, B, alpha_A, alpha_B, _ = pair
+    K, mean = A + B, math.sqrt(A * B)
+    flat_A, flat_B = found.m_major / math.sqrt(K), found.m_minor / math.sqrt(K)
+    M = [
+        [flat_A * math.sqrt(B), -flat_A * math.sqrt(A)],
+        [-flat_B * math.sqrt(B), flat_B * math.sqrt(A)],
+    ]
+    pull_A, pull_B = alpha_A * found.r_major, alpha_B * found.r_minor
+    slope_A = pull_A * B + alpha_A * A * found.q_major
+    slope_B = pull_B * A + alpha_B * B * found.q_minor
+    point = Point(
+        np.array([found.a_major, found.a_minor]),
+        np.array(M),
+        found.loss,
+        np.array([(1 - A) * slope_A, (1 - B) * slope_B]),
+        np.array([[-pull_A * B, pull_A * mean], [pull_B * mean, -pull_B * A]]),
+        np.array(
+            [
+                [(A - 1) * found.q_major, B * found.r_major],
+                [A * found.r_minor, (B - 1) * found.q_minor],
+            ]
+        ),
+    )
+    length = math.hypot(found.m_major, found.m_minor)
+    spread = np.array([length * B / K, length * A / K])
+    return Exact(Solved(point, found.gap, 0), found.price, spread)
 
 
 class _Edge(NamedTuple):
