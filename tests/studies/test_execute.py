@@ -1,5 +1,7 @@
 """A training is what its description says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -70,3 +72,44 @@ def test_classes_are_renumbered_in_the_order_given():
 def test_a_class_that_is_not_there_is_a_sentence():
     with pytest.raises(LawscopeError, match="has no class 10"):
         samples_of(Data(classes=(0, 10)))
+
+
+def test_repeated_samples_are_the_same_samples_again():
+    counts, rates = (6, 2), (1, 3)
+    once = samples_of(Data(per_class=counts, classes=(0, 1)))
+    more = samples_of(Data(per_class=counts, classes=(0, 1), repeats=rates))
+    assert np.bincount(more.y).tolist() == list(Data(per_class=counts, repeats=rates).sizes())
+    for label, times in enumerate(rates):
+        drawn = [tuple(row) for row in once.x[once.y == label].tolist()]
+        repeated = [tuple(row) for row in more.x[more.y == label].tolist()]
+        assert sorted(repeated) == sorted(drawn * times)
+    assert torch.equal(once.x_test, more.x_test)
+
+
+@pytest.mark.parametrize("repeats", [(2,), (1, 0)])
+def test_repeats_that_do_not_fit_the_classes_are_a_sentence(repeats):
+    with pytest.raises(LawscopeError, match="do not fit 2 classes"):
+        samples_of(Data(per_class=4, classes=(0, 1), repeats=repeats))
+
+
+def test_a_simplex_is_there_from_the_start_and_stays():
+    training = replace(BEGUN, classifier="simplex")
+    run = execute([training], {})[0]
+    heads = [run.network(epoch).head for epoch in (0, 2)]
+    assert torch.equal(heads[0].weight, heads[1].weight)
+    assert not heads[1].bias.any()
+    rows = torch.nn.functional.normalize(heads[0].weight.detach().double())
+    apart = (rows @ rows.T)[~torch.eye(10, dtype=bool)]
+    assert torch.allclose(apart, torch.full_like(apart, -1 / 9), atol=1e-6)
+    assert not same(layers(run, 0)[0], layers(run, 2)[0])
+
+
+def test_fields_that_came_later_leave_older_keys_alone():
+    """Keys as the first release had them: stored trainings must be found again."""
+    plain = Training(Network.of("feedforward", depth=4))
+    assert plain.key == "958653f88c3de3d5ee53cd0e"
+    assert replace(plain, start=plain, trained=(0, 2)).key == "d240fb368adf89c16cc94f6f"
+    assert replace(plain, classifier="simplex").key != plain.key
+    oversampled = replace(plain, data=Data(repeats=(1,) * 10))
+    assert oversampled.key != plain.key
+    assert oversampled.shape != plain.shape

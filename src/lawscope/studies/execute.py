@@ -14,6 +14,7 @@ from lawscope.errors import LawscopeError
 from lawscope.studies.finished import Run
 from lawscope.studies.plan import Training
 from lawscope.studies.samples import samples_of
+from lawscope.training.fixed_classifier import fix_classifier
 from lawscope.training.loop import evaluate, train
 from lawscope.training.stack import train_stack
 from lawscope.zoo.networks import build
@@ -69,8 +70,7 @@ def cost(training: Training) -> float:
     model = build(training.network.kind, **training.network.settings)
     positions = 1.0 if training.network.kind == "feedforward" else 64.0
     flops = 2 * positions * sum(p.numel() for p in model.parameters() if p.dim() > 1)
-    counts = training.data.per_class
-    samples = sum(counts) if isinstance(counts, tuple) else 10 * counts
+    samples = sum(training.data.sizes(classes=10))
     return 3 * flops * samples * training.recipe.epochs / 25e9
 
 
@@ -84,6 +84,8 @@ def _prepared(training: Training, starts: Mapping[str, Run]) -> nn.Module:
         first, last = training.trained
         for index, child in enumerate(model.children()):
             child.requires_grad_(first <= index < last)
+    if training.classifier == "simplex":
+        fix_classifier(model)
     return model.train()
 
 

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from lawscope.capture.pooling import Pooling
 from lawscope.capture.untouched import Mode
+from lawscope.laws.collapse import collapse
+from lawscope.laws.collapse_result import Collapse
 from lawscope.laws.separation import separation
 from lawscope.laws.separation_result import Separation
 from lawscope.studies.finished import Run
@@ -72,6 +74,19 @@ class Lab:
             uncertainty=uncertainty,
             mode=self.mode,
         )
+
+    def collapse(self, training: Training, *, epoch: int | None = None) -> Collapse:
+        """Neural collapse of a trained network on its own training data, repeats included."""
+        run = self.run(training)
+        data = self.batches(run.samples.x, run.samples.y)
+        return collapse(run.network(epoch), data, uncertainty=None, mode=self.mode, progress=False)
+
+    @torch.no_grad()
+    def logits(self, training: Training) -> tuple[Tensor, Tensor]:
+        """What a trained network says of its test data, (n, K) in eval mode, and the labels."""
+        run = self.run(training)
+        network, parts = run.network(), run.samples.x_test.split(BATCHES["eval"])
+        return torch.cat([network(part) for part in parts]), run.samples.y_test
 
     def batches(self, x: Tensor, y: Tensor) -> list[Any]:
         """Samples in the batches to measure in: of 100 in train mode, as the authors' script."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from lawscope.training.recipe import Recipe
 
@@ -31,6 +31,8 @@ class Data:
         per_class: training samples of each class, or one number per class.
         classes: only these classes, renumbered 0, 1, … in this order; None: all.
         seed: of the draw.
+        repeats: how often the training samples of each class are repeated (oversampling); None:
+            once.
     """
 
     name: str = "fashion-mnist-10x10"
@@ -40,6 +42,22 @@ class Data:
     per_class: int | tuple[int, ...] = 100
     classes: tuple[int, ...] | None = None
     seed: int = 0
+    repeats: tuple[int, ...] | None = None
+
+    def sizes(self, classes: int = 10) -> tuple[int, ...]:
+        """Training samples of each class, repeats counted.
+
+        Args:
+            classes: how many there are, where ``per_class`` is one number.
+
+        Example:
+            >>> Data(per_class=(50, 5), repeats=(1, 10)).sizes()
+            (50, 50)
+        """
+        drawn = self.per_class
+        counts = (drawn,) * classes if isinstance(drawn, int) else drawn
+        repeats = self.repeats or (1,) * len(counts)
+        return tuple(n * times for n, times in zip(counts, repeats, strict=True))
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,8 @@ class Training:
         copied: how many of its first layers are copied from ``start``; None copies everything.
         trained: layers [first, last) that learn, counted from 0 over the children of the network
             (the classifier is the last child); None: all of them.
+        classifier: "learned", or "simplex": set to a simplex ETF before the first step and never
+            trained (:func:`lawscope.fix_classifier`).
     """
 
     network: Network
@@ -91,10 +111,11 @@ class Training:
     start: Training | None = None
     copied: int | None = None
     trained: tuple[int, int] | None = None
+    classifier: Literal["learned", "simplex"] = "learned"
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON has them."""
-        return {"revision": REVISION, **asdict(self)}
+        return {"revision": REVISION, **_as_ever(asdict(self))}
 
     @property
     def key(self) -> str:
@@ -117,7 +138,10 @@ class Training:
         settings["recipe"] = {
             k: v for k, v in settings["recipe"].items() if k not in ("lr", "seed", "weight_decay")
         }
-        settings["data"] = {"per_class": self.data.per_class, "classes": self.data.classes}
+        data = self.data
+        settings["data"] = {"per_class": data.per_class, "classes": data.classes}
+        if data.repeats is not None:
+            settings["data"]["repeats"] = data.repeats
         settings["start"] = self.start is not None
         return json.dumps(settings, sort_keys=True)
 
@@ -129,3 +153,14 @@ class Training:
             f"{self.network.kind} ({options}) on {self.data.name}, {recipe.optimizer} "
             f"lr {recipe.lr:g}, {recipe.epochs} epochs, seed {self.seed}"
         )
+
+
+def _as_ever(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without the fields that came later where they say nothing: older trainings keep their key."""
+    if settings["data"]["repeats"] is None:
+        del settings["data"]["repeats"]
+    if settings["classifier"] == "learned":
+        del settings["classifier"]
+    if settings["start"] is not None:
+        _as_ever(settings["start"])
+    return settings

@@ -47,6 +47,7 @@ def samples_of(data: Data) -> Samples:
     if max(classes) >= len(whole.class_names):
         raise LawscopeError(f"{data.name} has no class {max(classes)}: classes are counted from 0.")
     x, y = balanced(*_only(whole.x_train, whole.y_train, classes), data.per_class, data.seed)
+    x, y = _repeated(x, y, data.repeats)
     x_test, y_test = _only(whole.x_test, whole.y_test, classes)
     return Samples(
         _inputs(x, data),
@@ -90,6 +91,19 @@ def _only(x: Images, y: Labels, classes: tuple[int, ...]) -> tuple[Images, Label
     renumbered[list(classes)] = np.arange(len(classes))
     kept = renumbered[y] >= 0
     return x[kept], renumbered[y[kept]]
+
+
+def _repeated(x: Images, y: Labels, repeats: tuple[int, ...] | None) -> tuple[Images, Labels]:
+    """Every sample as often as its class says."""
+    if repeats is None:
+        return x, y
+    if len(repeats) != int(y.max()) + 1 or min(repeats) < 1:
+        raise LawscopeError(
+            f"repeats {repeats} do not fit {int(y.max()) + 1} classes: give each a whole number of "
+            "at least 1."
+        )
+    rows = np.repeat(np.arange(len(y)), np.asarray(repeats)[y])
+    return x[rows], y[rows]
 
 
 def _inputs(x: Images, data: Data) -> Tensor:
