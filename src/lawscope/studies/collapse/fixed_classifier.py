@@ -1,0 +1,196 @@
+"""Does a classifier fixed to a simplex keep the minority apart?
+
+``lawscope study run collapse/fixed-classifier``: the open question "other approaches such as fixing
+the classifiers?" (001). The imbalanced networks of collapse/oversampling, K_A = 3, 5, 7, trained in
+four ways: plain, oversampled with w_r = R, with the classifier fixed to a simplex ETF, and both.
+A fixed classifier has its angles given; what can still collapse are the minority's centred class
+means.
+
+``cpu``: 4-layer feed-forward networks on 500 and 5 images at 10×10, R = 100, weight decay 5e-3, 100
+epochs, 3 seeds: 36 trainings, 18 of them shared with collapse/oversampling; MINUTES on one core.
+
+The documents ask and give no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lawscope.report.study_figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.choice import every
+from lawscope.studies.collapse._imbalanced import (
+    MLP,
+    PAPER_NETWORKS,
+    PAPER_SETTING,
+    SETTING,
+    Cell,
+    mean,
+    readings,
+    trainings_of,
+)
+from lawscope.studies.plan import Training
+from lawscope.studies.study import Claim, Numbers, Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lawscope.studies.lab import Lab
+
+WAYS = {
+    "plain": "plain",
+    "oversampled": "oversampled, w_r = R",
+    "fixed": "fixed simplex",
+    "both": "fixed and oversampled",
+}
+PAPER: dict[str, Any] = {
+    **PAPER_SETTING,
+    "networks": {"VGG11": PAPER_NETWORKS["VGG11"]},
+    "majorities": [3, 5, 7],
+    "ratio": 1000,
+}
+CPU = {**SETTING, "networks": {"MLP": MLP}, "majorities": [3, 5, 7], "ratio": 100}
+SMOKE = {
+    **CPU,
+    "networks": {"MLP": {**MLP, "samples": 20, "epochs": 2}},
+    "majorities": [5],
+    "ratio": 10,
+}
+ENOUGH_SEEDS = 3
+
+
+def cells(settings: Mapping[str, Any], network: str, majority: int) -> dict[str, Cell]:
+    """The four ways to train."""
+    ratio = settings["ratio"]
+    return {
+        "plain": Cell(network, majority, ratio),
+        "oversampled": Cell(network, majority, ratio, ratio),
+        "fixed": Cell(network, majority, ratio, 1, "simplex"),
+        "both": Cell(network, majority, ratio, ratio, "simplex"),
+    }
+
+
+def rows_of(settings: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Network and K_A of every row of the table."""
+    return [(name, K_A) for name in settings["networks"] for K_A in settings["majorities"]]
+
+
+def plan(settings: Mapping[str, Any]) -> list[Training]:
+    """All cells of the table."""
+    return [
+        training
+        for row in rows_of(settings)
+        for cell in cells(settings, *row).values()
+        for training in trainings_of(settings, cell)
+    ]
+
+
+def measure(lab: Lab) -> Numbers:
+    """Every network, by row of the table and way."""
+    rows = []
+    for network, majority in rows_of(lab.settings):
+        ways = cells(lab.settings, network, majority)
+        found = {way: readings(lab, cell) for way, cell in ways.items()}
+        rows.append({"network": network, "majority": majority, "ways": found})
+    return {"ratio": lab.settings["ratio"], "rows": rows}
+
+
+def gain(name: str, over: str) -> Any:
+    """The fixed classifier minus another way, mean over seeds, row by row."""
+
+    def found(numbers: Numbers) -> list[float | None]:
+        return [
+            mean(row["ways"]["fixed"], name) - mean(row["ways"][over], name)
+            if len(row["ways"]["fixed"]) >= ENOUGH_SEEDS
+            else None
+            for row in numbers["rows"]
+        ]
+
+    return found
+
+
+def above(differences: list[float | None]) -> bool | None:
+    """Whether every difference is above 0; None where there were too few seeds."""
+    return None if None in differences else every(lambda d: d > 0)(differences)
+
+
+def below(differences: list[float | None]) -> bool | None:
+    """Whether every difference is below 0; None where there were too few seeds."""
+    return None if None in differences else every(lambda d: d < 0)(differences)
+
+
+CLAIMS = (
+    Claim(
+        "minority class means stay further apart than with plain training: their cosine is lower, "
+        "mean over ≥ 3 seeds, for each K_A",
+        "asked, not answered",
+        gain("mean_cosine", "plain"),
+        below,
+    ),
+    Claim(
+        "minority test accuracy is higher than with plain training, mean over ≥ 3 seeds, for "
+        "each K_A",
+        "asked, not answered",
+        gain("minority_accuracy", "plain"),
+        above,
+    ),
+    Claim(
+        "overall test accuracy is higher than with plain training, mean over ≥ 3 seeds, for each "
+        "K_A",
+        "asked, not answered",
+        gain("test_accuracy", "plain"),
+        above,
+    ),
+    Claim(
+        "minority test accuracy is higher than with oversampling at w_r = R, mean over ≥ 3 "
+        "seeds, for each K_A",
+        "asked, not answered",
+        gain("minority_accuracy", "oversampled"),
+        above,
+    ),
+    Claim(
+        "overall test accuracy is higher than with oversampling at w_r = R, mean over ≥ 3 seeds, "
+        "for each K_A",
+        "asked, not answered",
+        gain("test_accuracy", "oversampled"),
+        above,
+    ),
+)
+
+
+def figure(numbers: Numbers) -> Figure:
+    """Cosine of class means and both accuracies by way of training; one colour per K_A."""
+    shown = {
+        "mean_cosine": "cosine of minority class means",
+        "minority_accuracy": "minority test accuracy",
+        "test_accuracy": "overall test accuracy",
+    }
+    title = f"Classifiers fixed to a simplex, R = {numbers['ratio']}"
+    drawing, axes = grid(1, len(shown), title, (3.4, 2.8))
+    for axis, (name, label) in zip(axes[0], shown.items(), strict=True):
+        for row, color in zip(numbers["rows"], COLOURS, strict=False):
+            for place, way in enumerate(WAYS):
+                values = [each[name] for each in row["ways"][way] if each[name] is not None]
+                axis.plot([place] * len(values), values, "o", color=color, ms=3, alpha=0.4)
+            line = [mean(row["ways"][way], name) for way in WAYS]
+            axis.plot(
+                range(len(WAYS)), line, "-", color=color, lw=1, label=f"K_A = {row['majority']}"
+            )
+        axis.set_xticks(range(len(WAYS)), list(WAYS), rotation=20)
+        plain_axis(axis, label)
+    axes[0][0].legend(fontsize=7, frameon=False)
+    label_outside(axes, "", "")
+    return drawing
+
+
+STUDY = Study(
+    title="A classifier fixed to a simplex against plain and oversampled training",
+    source="001, remarks on oversampling",
+    paper="asked, not answered: fixing the classifiers?",
+    minutes={"smoke": 0.05, "cpu": 3, "paper": 30_000},
+    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
+    plan=plan,
+    measure=measure,
+    claims=CLAIMS,
+    figure=figure,
+)
