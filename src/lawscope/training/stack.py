@@ -31,7 +31,8 @@ def train_stack(
     """Train networks in place; equal to :func:`~lawscope.training.loop.train` one by one.
 
     The same sums are taken in another order, so weights agree to rounding at first and drift apart
-    as fast as training amplifies rounding. Parameters that do not require gradients stay.
+    as fast as training amplifies rounding. A bias before BatchNorm has no derivative here; in the
+    loop it has one of rounding errors. Parameters that do not require gradients stay.
 
     Args:
         models: networks of ``nn.Linear``, ``nn.BatchNorm1d`` and ``nn.ReLU`` in sequence, of equal
@@ -86,10 +87,7 @@ class Stack:
         self._modules = list(zip(*(_leaves(model) for model in models), strict=True))
         self._values = [_stacked(modules) for modules in self._modules]
         gradients = self._share_memory()
-        self._layers = [
-            _layer(modules[0], *parts)
-            for modules, *parts in zip(self._modules, self._values, gradients, strict=True)
-        ]
+        self._layers = [self._layer(index, gradients[index]) for index in range(len(gradients))]
         # Below the lowest layer that learns, no derivative is needed.
         self._lowest = next((i for i, parts in enumerate(gradients) if parts), len(gradients))
 
@@ -118,6 +116,18 @@ class Stack:
             parameter.grad = slope
         return gradients
 
+    def _layer(self, index: int, gradients: Parts) -> Layer:
+        kinds = [modules[0] for modules in self._modules]
+        module, values = kinds[index], self._values[index]
+        if isinstance(module, nn.Linear):
+            above = kinds[index + 1 : index + 2]
+            return Linear(values, gradients, centred=isinstance((*above, None)[0], nn.BatchNorm1d))
+        if isinstance(module, nn.BatchNorm1d):
+            linear = index > 0 and isinstance(kinds[index - 1], nn.Linear)
+            shift = self._values[index - 1]["bias"] if linear else None
+            return BatchNorm(values, gradients, module, shift)
+        return Relu()
+
     @torch.no_grad()
     def learn_from(self, x: Tensor, y: Tensor) -> None:
         """Gradients of each network's mean cross-entropy on inputs (S, d, B), labels (S, B)."""
@@ -142,14 +152,6 @@ def _cross_entropy_slope(logits: Tensor, y: Tensor) -> Tensor:
     slope = F.softmax(logits, dim=1)
     ones = slope.new_ones(1).expand(y.shape)[:, None]
     return slope.scatter_add_(1, y[:, None], -ones).div_(y.shape[1])
-
-
-def _layer(module: nn.Module, values: Parts, gradients: Parts) -> Layer:
-    if isinstance(module, nn.Linear):
-        return Linear(values, gradients)
-    if isinstance(module, nn.BatchNorm1d):
-        return BatchNorm(values, gradients, module)
-    return Relu()
 
 
 def _stacked(modules: Sequence[nn.Module]) -> Parts:

@@ -33,24 +33,28 @@ class Linear:
     Args:
         values: ``weight`` (S, H, d) and ``bias`` (S, H).
         gradients: where their derivatives go; empty when they do not learn.
+        centred: what follows takes the mean off again, so that b need not be added and has no
+            derivative.
     """
 
-    def __init__(self, values: Parts, gradients: Parts) -> None:
+    def __init__(self, values: Parts, gradients: Parts, *, centred: bool = False) -> None:
         self._weight, self._bias = values["weight"], values["bias"]
-        self._gradients = gradients
+        self._gradients, self._centred = gradients, centred
         self._memory: dict[tuple[str, int], Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         """(S, d, B) to (S, H, B)."""
         self._x = x
         out = self._room("out", self._weight.shape[1], x)
-        return torch.bmm(self._weight, x, out=out).add_(self._bias[:, :, None])
+        torch.bmm(self._weight, x, out=out)
+        return out if self._centred else out.add_(self._bias[:, :, None])
 
     def backward(self, above: Tensor, *, below: bool) -> Tensor:
         """∂W = ∂y xᵀ, ∂b = Σ ∂y, ∂x = Wᵀ ∂y."""
         if self._gradients:
             torch.bmm(above, self._x.transpose(1, 2), out=self._gradients["weight"])
-            torch.sum(above, dim=2, out=self._gradients["bias"])
+            if not self._centred:
+                torch.sum(above, dim=2, out=self._gradients["bias"])
         if not below:
             return above
         out = self._room("back", self._weight.shape[2], above)
@@ -71,11 +75,20 @@ class BatchNorm:
     times as long as its derivative. Here vector instructions sum what has been centred, which loses
     nothing: var = ‖x − x̄‖²/B. The running statistics follow as in ``nn.BatchNorm1d``, with the
     unbiased variance.
+
+    Args:
+        values: ``weight``, ``bias``, ``running_mean`` and ``running_var``, (S, H).
+        gradients: where the derivatives of the first two go; empty when they do not learn.
+        like: has ε and the momentum of the running statistics.
+        shift: what a layer below should have added to x, (S, H); only the running mean sees it.
     """
 
-    def __init__(self, values: Parts, gradients: Parts, like: nn.BatchNorm1d) -> None:
+    def __init__(
+        self, values: Parts, gradients: Parts, like: nn.BatchNorm1d, shift: Tensor | None = None
+    ) -> None:
         self._values = {name: value.view(len(value), -1, 1) for name, value in values.items()}
         self._gradients = gradients
+        self._shift = None if shift is None else shift[:, :, None]
         self._momentum, self._eps = like.momentum or 0.0, like.eps
         self._memory: dict[int, Tensor] = {}
 
@@ -86,10 +99,11 @@ class BatchNorm:
         out = self._memory.setdefault(samples, torch.empty_like(x))
         torch.sub(x, mean, out=out)
         var = torch.linalg.vector_norm(out, dim=2, keepdim=True).square_().div_(samples)
-        values["running_mean"].lerp_(mean, self._momentum)
+        whole = mean if self._shift is None else mean + self._shift
+        values["running_mean"].lerp_(whole, self._momentum)
         values["running_var"].lerp_(var * (samples / (samples - 1)), self._momentum)
         self._x, self._mean, self._inverse = x, mean, var.add_(self._eps).rsqrt_()
-        return out.mul_(values["weight"] * self._inverse).add_(values["bias"])
+        return torch.addcmul(values["bias"], out, values["weight"] * self._inverse, out=out)
 
     def backward(self, above: Tensor, *, below: bool) -> Tensor:
         """The library's derivative, which is fast: S·H channels of one long image."""
