@@ -18,11 +18,17 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import definition, memory, overhead, stacks
+from benchmarks import definition, memory, overhead, peeled, stacks
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
-BENCHES = {"overhead": overhead, "definition": definition, "memory": memory, "stacks": stacks}
+BENCHES = {
+    "overhead": overhead,
+    "definition": definition,
+    "memory": memory,
+    "peeled": peeled,
+    "stacks": stacks,
+}
 
 
 def main() -> None:
@@ -31,7 +37,8 @@ def main() -> None:
     names = sys.argv[1:] or list(BENCHES)
     for bench in (BENCHES[name] for name in names):
         for row in bench.rows():
-            print(f"{row.name}: {row.ratio:.4g} ({row.bar})", file=sys.stderr, flush=True)
+            note = f"; {row.note}" if row.note else ""
+            print(f"{row.name}: {row.ratio:.4g} ({row.bar}){note}", file=sys.stderr, flush=True)
             rows.append(row)
     table = Table("name", "ours", "reference", "", "ratio", "bar", "holds")
     for row in rows:

@@ -13,7 +13,7 @@ class Row:
 
     ``ratio`` is ours over the reference where less is better (``bar`` is a maximum), and the
     reference over ours where more is better (``bar`` is a minimum). ``unit`` is that of the two
-    measured numbers: seconds, or megabytes for memory.
+    measured numbers: seconds, or megabytes for memory. ``note`` is what else the run found.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Row:
     bar: str
     holds: bool
     unit: str = "s"
+    note: str = ""
 
 
 def at_most(
