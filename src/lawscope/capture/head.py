@@ -82,7 +82,7 @@ def find_head(session: Session, name: str | None = None) -> Head:
         name: module path of the head, where the network has several.
 
     Raises:
-        NotApplicableError: no linear step gives the output, or it has one row.
+        NotApplicableError: no linear step gives the output, it has one row, or it is not finite.
         LawscopeError: no module of that name, or several heads and no name.
     """
     _check_name(session, name)
@@ -92,6 +92,11 @@ def find_head(session: Session, name: str | None = None) -> Head:
         seen = [p for p in seen if p.path == name or p.path.startswith(f"{name}.")]
     found: list[Head] = []
     for logits in _outputs(output, session.example.size):
+        if not bool(logits.isfinite().all()):
+            raise NotApplicableError(
+                "The network returns NaN or infinite values for the first samples; look at its "
+                "weights and inputs before measuring."
+            )
         matches = (_match(session.model, p, logits, mask) for p in reversed(seen))
         head = next((m for m in matches if m is not None), None)
         if head is not None and head.name not in [h.name for h in found]:
@@ -245,9 +250,11 @@ def _kind(model: nn.Module, product: Product, plain: bool, weight: Tensor) -> st
         return "tied"
     if plain:
         return "linear"
-    features = product.operand.double()
-    unit = [(v.norm(dim=-1) - 1).abs().max() < _EXACT for v in (weight, features)]
-    return "cosine" if all(unit) else "product"
+    lengths = torch.cat(
+        [v.norm(dim=-1).flatten().cpu() for v in (weight, product.operand.double())]
+    )
+    unit = ((lengths - 1).abs() < _EXACT) | (lengths == 0)  # a dead feature has no direction
+    return "cosine" if bool(unit.all()) else "product"
 
 
 def _check_name(session: Session, name: str | None) -> None:

@@ -70,10 +70,6 @@ class CollapseObserver:
         self.given = None if counts is None else check_counts(counts)
         self.begun = time.perf_counter()
         self.head = find_head(session, head)
-        if not self.head.weight.isfinite().all():
-            raise LawscopeError(
-                f"The head '{self.head.name}' has NaN or infinite weights; load another checkpoint."
-            )
         self.index = GroupIndex(FOLDS if uncertainty else 1)
         self.memory = parse_memory(memory)
         self.scatter = ClassScatter(self._strategy(), index=self.index)

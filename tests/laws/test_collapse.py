@@ -1,0 +1,388 @@
+"""Neural collapse against brute force, closed forms and the Layer-Peeled optimum itself."""
+
+import itertools
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import cases, oracles
+from torch import nn
+
+import lawscope as ls
+from lawscope.laws.collapse_metrics import cosines, shape_of, wilson
+from lawscope.laws.collapse_verdict import RULE
+from lawscope.statistics.class_decisions import ClassDecisions
+
+
+def linear(weight, bias=None):
+    weight = torch.as_tensor(np.asarray(weight)).double()
+    head = nn.Linear(weight.shape[1], len(weight), bias=bias is not None).double()
+    head.weight.data.copy_(weight)
+    if bias is not None:
+        head.bias.data.copy_(torch.as_tensor(bias))
+    return head
+
+
+def made_up(seed=0, counts=(40, 30, 9, 4), width=7, rows=4):
+    """Features of clusters with a common offset, labels, and a head with bias."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(len(counts)), counts)
+    x = rng.normal(size=(len(y), width)) + 3 * rng.normal(size=(len(counts), width))[y] + 5
+    order = rng.permutation(len(y))
+    return x[order], y[order], rng.normal(size=(rows, width)), rng.normal(size=rows)
+
+
+def pairs(vectors):
+    for a, b in itertools.combinations(vectors, 2):
+        yield float(a @ b / math.sqrt((a @ a) * (b @ b)))
+
+
+def oracle(x, y, W, b):
+    """Every number, from its definition and loop by loop."""
+    classes = sorted(set(y.tolist()))
+    K, rows = len(classes), [W[k] for k in classes]
+    means = {k: x[y == k].mean(0) for k in classes}
+    centre = sum(means.values()) / K
+    M = [means[k] - centre for k in classes]
+    variance = {k: np.mean([np.sum((h - means[k]) ** 2) for h in x[y == k]]) for k in classes}
+    D = oracles.fuzziness(torch.tensor(x), torch.tensor(y))
+    found = {"D": D, "papyan": D / K}
+    found["cdnv"] = np.mean(
+        [
+            (variance[j] + variance[k]) / (2 * np.sum((means[j] - means[k]) ** 2))
+            for j, k in itertools.combinations(classes, 2)
+        ]
+    )
+    for name, vectors in (("means", M), ("classifiers", rows)):
+        norms = [math.sqrt(v @ v) for v in vectors]
+        middle = sum(norms) / K
+        found[name, "equinorm"] = (
+            math.sqrt(sum((n - middle) ** 2 for n in norms) / (K - 1)) / middle
+        )
+        found[name, "angle_std"] = np.std(list(pairs(vectors)))
+        found[name, "angle_error"] = np.mean([abs(c + 1 / (K - 1)) for c in pairs(vectors)])
+    flat_w, flat_m = np.concatenate(rows), np.concatenate(M)
+    found["nc3"] = np.sum(
+        (flat_w / math.sqrt(flat_w @ flat_w) - flat_m / math.sqrt(flat_m @ flat_m)) ** 2
+    )
+    different = right = 0
+    for h, label in zip(x, y, strict=True):
+        scores = [W[k] @ h + b[k] for k in classes]
+        distances = [np.sum((h - means[k]) ** 2) for k in classes]
+        different += int(np.argmax(scores) != np.argmin(distances))
+        right += int(np.argmax(W @ h + b) == label)
+    found["nc4"], found["accuracy"] = different / len(y), right / len(y)
+    found["E_W"] = np.mean([w @ w for w in rows])
+    found["E_H"] = np.mean([np.mean([h @ h for h in x[y == k]]) for k in classes])
+    smallest = min((y == k).sum() for k in classes)
+    minority = [k for k in classes if (y == k).sum() == smallest]
+    if len(minority) == 1:
+        minority = [k for k in classes if (y == k).sum() < len(y) / K]
+    two = len(minority) > 1
+    found["minority"] = (
+        np.mean(list(pairs([W[k] for k in minority]))) if two else math.nan,
+        np.mean(list(pairs([means[k] - centre for k in minority]))) if two else math.nan,
+    )
+    return found
+
+
+def assert_is(result, expected):
+    assert pytest.approx(expected["D"], rel=1e-8) == result.nc1.D
+    assert result.nc1.papyan == pytest.approx(expected["papyan"], rel=1e-8)
+    assert result.nc1.cdnv == pytest.approx(expected["cdnv"], rel=1e-9)
+    for name, shape in result.nc2._asdict().items():
+        for field, value in shape._asdict().items():
+            assert value == pytest.approx(expected[name, field], rel=1e-9), (name, field)
+    assert result.nc3 == pytest.approx(expected["nc3"], rel=1e-9)
+    assert result.nc4 == expected["nc4"]
+    assert result.accuracy == expected["accuracy"]
+    assert result.energies == pytest.approx((expected["E_W"], expected["E_H"]), rel=1e-9)
+    assert result.minority_cosine == pytest.approx(expected["minority"], rel=1e-9, nan_ok=True)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    counts=st.lists(st.integers(1, 12), min_size=2, max_size=5),
+    extra=st.integers(0, 2),
+)
+@settings(max_examples=25, deadline=None)
+@pytest.mark.filterwarnings("ignore::lawscope.LawscopeWarning")
+def test_every_number_against_brute_force(seed, counts, extra):
+    counts = [counts[0] + 1, *counts[1:]]
+    x, y, W, b = made_up(seed, counts, rows=len(counts) + extra)
+    data = [(torch.tensor(x[i::3]), torch.tensor(y[i::3])) for i in range(3) if len(y[i::3])]
+    assert_is(ls.collapse(linear(W, b), data), oracle(x, y, W, b))
+
+
+@pytest.mark.parametrize("memory", ["1GB", "1KB"])
+def test_held_and_two_pass_are_the_same(memory):
+    x, y, W, b = made_up()
+    result = ls.collapse(linear(W, b), (torch.tensor(x), torch.tensor(y)), memory=memory)
+    assert result.settings["strategy"] == ("held" if memory == "1GB" else "two-pass")
+    assert_is(result, oracle(x, y, W, b))
+
+
+def test_decisions_merge_as_if_seen_together():
+    x, y, W, b = made_up()
+    means = torch.tensor(np.stack([x[y == k].mean(0) for k in range(4)]))
+    whole, parts = (
+        [ClassDecisions(means, torch.tensor(W), torch.tensor(b), torch.arange(4)) for _ in range(n)]
+        for n in (1, 3)
+    )
+    whole[0].update(torch.tensor(x), torch.tensor(y))
+    for i, part in enumerate(parts):
+        part.update(torch.tensor(x[i::3]), torch.tensor(y[i::3]))
+    for part in parts[1:]:
+        parts[0].merge(part)
+    for a, b in zip(
+        vars(whole[0].compute()).values(), vars(parts[0].compute()).values(), strict=True
+    ):
+        assert np.allclose(a, b, rtol=1e-12)
+    with pytest.raises(ls.LawscopeError, match="same class means"):
+        parts[0].merge(ClassDecisions(means + 1, torch.tensor(W), None, torch.arange(4)))
+    with pytest.raises(ls.LawscopeError, match="4 class means, but 3 rows"):
+        ClassDecisions(means, torch.tensor(W), None, torch.arange(3))
+
+
+def test_the_interval_of_nc1_is_that_of_separation():
+    x, y, W, b = made_up()
+    net, data = nn.Sequential(nn.Identity(), linear(W, b)), (torch.tensor(x), torch.tensor(y))
+    there = ls.separation(net, data, stations=["input", "0"])
+    here = ls.collapse(net, data)
+    assert pytest.approx(there.values[1], rel=1e-12) == here.nc1.D
+    assert here.interval["D"] == pytest.approx(tuple(there.interval[1]), rel=1e-6)
+    assert "D" not in ls.collapse(net, data, uncertainty=None).interval
+
+
+def optimum(counts, E_W=1.0, E_H=5.0, noise=0.0, width=12):
+    """A head and features that sit at the optimum of the Layer-Peeled Model, turned at random."""
+    peeled = ls.peel(counts, E_W, E_H)
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(width, width)))[0]
+    y = np.repeat(np.arange(len(counts)), np.asarray(counts, dtype=int))
+    features = peeled.features(width)[y] @ turn
+    features = features + noise * rng.normal(size=features.shape)
+    return peeled, linear(peeled.weights(width) @ turn), (torch.tensor(features), torch.tensor(y))
+
+
+@pytest.mark.parametrize("counts", [[30] * 4, [40] * 3 + [20] * 3, [60] * 3 + [2] * 3])
+def test_at_the_optimum_the_network_is_as_predicted(counts):
+    peeled, head, data = optimum(counts, noise=1e-4)
+    result = ls.collapse(head, data)
+    assert result.energies == pytest.approx((1.0, 5.0), rel=1e-5)
+    assert result.prediction.loss == pytest.approx(peeled.loss, rel=1e-5)
+    assert result.nc3 == pytest.approx(result.predicted.nc3, abs=1e-6)
+    for name in ("means", "classifiers"):
+        measured, told = getattr(result.nc2, name), getattr(result.predicted.nc2, name)
+        assert measured == pytest.approx(told, abs=1e-4)
+    assert result.minority_cosine == pytest.approx(result.predicted.minority_cosine, abs=1e-4)
+    assert result.predicted.minority_cosine.classifiers == pytest.approx(
+        result.prediction.minority_cosine
+    )
+    assert result.phases == [result.prediction.groups[0].phase] * 3 + [
+        result.prediction.groups[-1].phase
+    ] * (len(counts) - 3)
+
+
+def test_balanced_collapse_holds():
+    _, head, data = optimum([150] * 4, noise=0.02)
+    result = ls.collapse(head, data)
+    assert result.verdict == "holds"
+    assert result.advice[0].startswith("Neural collapse is there")
+    assert result.minority.tolist() == [0, 1, 2, 3]
+    assert result.minority_cosine.classifiers == pytest.approx(-1 / 3)
+    assert result.nc4 == 0
+    assert result.interval["nc4"][1] < 0.01
+    assert "D/K" in RULE
+
+
+def test_merged_classes_are_named_with_the_rate_that_parts_them():
+    counts = [90] * 5 + [3] * 5
+    peeled, head, data = optimum(counts, noise=0.01)
+    names = [f"kind {k}" for k in range(10)]
+    result = ls.collapse(head, data, class_names=names)
+    assert result.minority_cosine.classifiers > 0.999
+    said = " ".join(result.advice)
+    assert "Classes kind 5, kind 6, kind 7, kind 8, kind 9 share one classifier" in said
+    assert "predicts it for these class sizes" in said
+    assert f"{30 / peeled.threshold:.2g} times as often" in said
+    smoothed = ls.peel(counts, *result.energies, loss="label_smoothed")
+    assert f"to {smoothed.minority_cosine:.2f}" in said
+    assert result.by_class()["predicted phase"].tolist() == ["separated"] * 5 + ["collapsed"] * 5
+
+
+def test_classes_about_to_collapse():
+    counts = [90] * 5 + [3] * 5
+    _, _, data = optimum(counts)
+    apart = ls.peel([1] * 10, 1.0, 5.0)
+    head = linear(apart.weights(12))
+    result = ls.collapse(head, data)
+    assert any("about to collapse" in s and "-0.11 now" in s for s in result.advice)
+
+
+def test_classes_that_share_a_row_without_a_reason_in_their_sizes():
+    peeled = ls.peel([30] * 4)
+    weights = peeled.weights(12)
+    weights[1] = weights[0]
+    _, _, data = optimum([30] * 4, noise=0.1)
+    result = ls.collapse(linear(weights), data)
+    assert "Classes 0, 1 share one classifier" in result.advice[0]
+    assert "class sizes do not explain it" in result.advice[0]
+    assert result.verdict == "does not hold"
+
+
+def test_a_head_behind_its_features_is_told():
+    _, head, data = optimum([60] * 4, noise=0.05)
+    head.weight.data = head.weight.data[[1, 0, 2, 3]]
+    result = ls.collapse(head, data)
+    assert any("features are ahead of the head" in s for s in result.advice)
+    assert result.nearest_accuracy == 1
+
+
+def test_training_counts_decide_the_prediction():
+    _, head, data = optimum([20] * 6, noise=0.01)
+    given = [500.0] * 4 + [1.0] * 2
+    result = ls.collapse(head, data, counts=given)
+    assert result.training_counts.tolist() == given
+    assert result.minority.tolist() == [4, 5]
+    assert result.counts.tolist() == [20] * 6
+    assert result.prediction.ratio == 500
+
+
+def test_rows_the_data_never_shows_are_left_out():
+    x, y, W, b = made_up(rows=9)
+    with pytest.warns(ls.LawscopeWarning, match="5 of 9 rows"):
+        result = ls.collapse(linear(W, b), (torch.tensor(x), torch.tensor(y)))
+    assert len(result.classifier_cosines) == 4
+    with pytest.warns(ls.LawscopeWarning):
+        longer = ls.collapse(linear(W, b), (torch.tensor(x), torch.tensor(y)), counts=range(1, 10))
+    assert longer.training_counts.tolist() == [1, 2, 3, 4]
+
+
+def test_the_bias_and_what_it_is_worth():
+    x, y, W, b = made_up()
+    data = (torch.tensor(x), torch.tensor(y))
+    plain, common, large = (ls.collapse(linear(W, c), data) for c in (None, b * 0 + 7, 1e3 * b))
+    assert plain.bias_share == common.bias_share == 0
+    assert plain.nc4 == common.nc4
+    assert large.bias_share > 0.9
+    assert any("The bias makes" in s for s in large.advice)
+    assert plain.nc3 == large.nc3
+
+
+def test_energies_are_means_over_classes_not_samples():
+    x = torch.cat([torch.full((30, 3), 1.0), torch.full((2, 3), 2.0)]).double()
+    x[::2, 0] += 0.5
+    y = torch.tensor([0] * 30 + [1] * 2)
+    result = ls.collapse(linear(np.eye(3)[:2]), (x, y))
+    per_class = [x[y == k].square().sum(1).mean().item() for k in (0, 1)]
+    assert result.energies.feature == pytest.approx(np.mean(per_class))
+    centre = (x[y == 0].mean(0) + x[y == 1].mean(0)) / 2
+    spread = [(x[y == k] - centre).square().sum(1).mean().item() for k in (0, 1)]
+    assert result.centred_energies == pytest.approx((0.5, np.mean(spread)))
+
+
+def test_energies_too_large_for_a_number_leave_the_rest():
+    x, y, W, b = made_up()
+    result = ls.collapse(linear(1e6 * W, b), (torch.tensor(1e3 * x), torch.tensor(y)))
+    assert result.prediction is None
+    assert result.predicted is None
+    assert "lower the energies" in result.no_prediction
+    assert result.verdict in ("does not hold", "cannot be told")
+    assert any("no prediction" in s for s in result.advice)
+    assert result.phases == [""] * 4
+    assert result.table()["predicted"].isna().all()
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_the_table_names_every_convention():
+    x, y, W, b = made_up()
+    result = ls.collapse(linear(W, b), (torch.tensor(x), torch.tensor(y)))
+    table = result.table().set_index("metric")
+    assert (table["convention"].str.len() > 2).all()
+    assert table.loc["NC1 Papyan", "value"] == result.nc1.D / 4
+    assert table.loc["NC4", "high"] == result.interval["nc4"][1]
+    again = pickle.loads(pickle.dumps(result))
+    assert again.to_dict() == result.to_dict()
+    assert "neural collapse at 'the network'" in str(result)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_a_simplex_has_no_distance_from_one(classes):
+    simplex = np.eye(classes) - 1 / classes
+    assert max(shape_of(simplex)) < 1e-12
+    assert cosines(simplex)[0, 1] == pytest.approx(-1 / (classes - 1))
+
+
+def test_wilson_is_the_score_interval():
+    from scipy.stats import binomtest
+
+    for events, samples in ((0, 7), (3, 50), (50, 50)):
+        expected = binomtest(events, samples).proportion_ci(0.95, method="wilson")
+        assert wilson(events, samples) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def nan_weights():
+    head = nn.Linear(6, 4)
+    head.weight.data[0, 0] = math.nan
+    return head
+
+
+X, Y = cases.vectors(), cases.labels()
+NAN_LATER = torch.cat([X[:-1], X[-1:] * math.nan])
+BAD = {
+    "one class": (nn.Linear(6, 4), (X, Y * 0), {}, "All 60 samples have the label 0"),
+    "no spread": (nn.Linear(6, 4), (X[:4], Y[:4]), {}, "4 samples in 4 classes"),
+    "label": (nn.Linear(6, 4), (X, Y + 1), {}, "Label 4 has no row .*labels index the rows"),
+    "negative": (nn.Linear(6, 4), (X, Y - 1), {}, "Label -1 has no row"),
+    "nan weights": (nan_weights(), (X, Y), {}, "returns NaN or infinite"),
+    "nan features": (nn.Linear(6, 4), (X * math.nan, Y), {}, "NaN or infinite"),
+    "nan later": (nn.Linear(6, 4), (NAN_LATER, Y), {}, "features that enter .* contain NaN"),
+    "no labels": (nn.Linear(6, 4), [X], {}, "yields no labels"),
+    "counts": (nn.Linear(6, 4), (X, Y), {"counts": [1, 2, 3]}, "counts has 3 numbers"),
+    "zero": (nn.Linear(6, 4), (X, Y), {"counts": [1, 2, 0, 3]}, "count of class 2 is 0"),
+    "nan count": (nn.Linear(6, 4), (X, Y), {"counts": [1, 2, math.nan, 3]}, "is nan"),
+    "head": (nn.Linear(6, 4), (X, Y), {"head": "fc"}, "no module head='fc'"),
+    "no head": (nn.Sequential(nn.Linear(6, 4), nn.Tanh()), (X, Y), {}, "No linear step"),
+    "interval": (nn.Linear(6, 4), (X, Y), {"uncertainty": "guess"}, "uncertainty='guess'"),
+    "read once": (
+        nn.Linear(6, 4),
+        ((X[i : i + 9], Y[i : i + 9]) for i in (0, 9)),
+        {"memory": "300B"},
+        "outgrown",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_a_sentence(case):
+    model, data, more, sentence = BAD[case]
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        ls.collapse(model, data, **more)
+
+
+def test_a_generator_is_read_once():
+    batches = ((X[i : i + 20], Y[i : i + 20]) for i in (0, 20, 40))
+    assert ls.collapse(cases.sequential(), batches).settings["samples"] == 60
+
+
+@pytest.mark.parametrize(
+    ("last", "labels", "sentence"),
+    [
+        (nn.Tanh(), Y, "No linear step"),
+        (nn.Linear(4, 1), Y, "one row"),
+        (nn.Identity(), Y + 90, "Label 90 has no row"),
+    ],
+)
+def test_a_scan_leaves_out_what_does_not_apply(last, labels, sentence):
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4), last)
+    report = ls.scan(net, (X, labels))
+    assert report.collapse is None
+    assert sentence in report.skipped["collapse"]
+    assert report.to_dict()["collapse"] is None
+    assert report.advice == report.separation.advice
