@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lawscope.errors import LawscopeError
-from lawscope.studies.choice import quietly
+from lawscope.studies.choice import every, quietly
 from lawscope.studies.plan import Data, Network, Training
 from lawscope.studies.study import Numbers
 from lawscope.training.recipe import Recipe
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lawscope.studies.lab import Lab
 
 CLASSES = 10
+ENOUGH_SEEDS = 3
 EMBEDDED, WHOLE = "fashion-mnist-10x10", "fashion-mnist"
 # 001 names the networks; its authors' code has momentum, lr 0.1, weight decay 5e-4, 350 epochs.
 MLP: dict[str, Any] = {
@@ -218,3 +219,25 @@ def mean(rows: Sequence[Numbers], name: str) -> float:
     if len(there) < len(values) or not there:
         raise ValueError(f"a network has no {name}")
     return float(sum(there)) / len(there)
+
+
+def gain(better: Sequence[Numbers], than: Sequence[Numbers], name: str) -> float | None:
+    """Difference of two means over seeds; None for fewer than three seeds, which tell nothing."""
+    if min(len(better), len(than)) < ENOUGH_SEEDS:
+        return None
+    return mean(better, name) - mean(than, name)
+
+
+def above_zero(differences: Sequence[float | None]) -> bool | None:
+    """Whether every difference is above 0; None where one cannot be told.
+
+    Example:
+        >>> above_zero([0.1, 0.2]), above_zero([0.1, -0.2]), above_zero([0.1, None])
+        (True, False, None)
+    """
+    return None if None in differences else every(lambda d: d > 0)(differences)
+
+
+def below_zero(differences: Sequence[float | None]) -> bool | None:
+    """Whether every difference is below 0; None where one cannot be told."""
+    return None if None in differences else every(lambda d: d < 0)(differences)

@@ -28,6 +28,8 @@ from lawscope.studies.collapse._imbalanced import (
     PAPER_SETTING,
     SETTING,
     Cell,
+    above_zero,
+    gain,
     mean,
     readings,
     trainings_of,
@@ -61,7 +63,6 @@ SMOKE = {
     "ratio": 10,
     "rates": [1, 3, 10],
 }
-ENOUGH_SEEDS = 3
 SEPARATES = -0.9
 
 
@@ -114,21 +115,11 @@ def best_rate(row: Numbers, name: str) -> Numbers:
 
 
 def gains(name: str) -> Any:
-    """Accuracy at the best rate minus that at w_r = 1, one list over seeds for each row."""
-
-    def found(numbers: Numbers) -> list[list[float]]:
-        pairs = [(best_rate(row, name)["networks"], row["points"][0]["networks"])
-                 for row in numbers["rows"]]  # fmt: skip
-        return [[a[name] - b[name] for a, b in zip(*pair, strict=True)] for pair in pairs]
-
-    return found
-
-
-def gained(by_row: list[list[float]]) -> bool | None:
-    """Whether the mean gain is above 0 in every row; fewer than three seeds tell nothing."""
-    if not by_row or min(len(row) for row in by_row) < ENOUGH_SEEDS:
-        return None
-    return all(sum(row) > 0 for row in by_row)
+    """Accuracy at the best rate minus that at w_r = 1, mean over seeds, row by row."""
+    return lambda numbers: [
+        gain(best_rate(row, name)["networks"], row["points"][0]["networks"], name)
+        for row in numbers["rows"]
+    ]
 
 
 def separation(numbers: Numbers) -> list[float]:
@@ -142,15 +133,10 @@ def separation(numbers: Numbers) -> list[float]:
     ]
 
 
-def best_rates(numbers: Numbers) -> list[list[int]]:
-    """For each row: the best w_r for the minority, the best for all, the largest tried."""
-    return [
-        [
-            best_rate(row, "minority_accuracy")["rate"],
-            best_rate(row, "test_accuracy")["rate"],
-            row["points"][-1]["rate"],
-        ]
-        for row in numbers["rows"]
+def best_share(name: str) -> Any:
+    """The best rate over the largest one tried, row by row."""
+    return lambda numbers: [
+        best_rate(row, name)["rate"] / row["points"][-1]["rate"] for row in numbers["rows"]
     ]
 
 
@@ -166,20 +152,25 @@ CLAIMS = (
         "minority test accuracy rises at the best w_r, mean over ≥ 3 seeds, for each K_A",
         "+25.8, +36.9, +13.5 points (VGG11), +7.2, +19.2, +2.6 (ResNet18)",
         gains("minority_accuracy"),
-        gained,
+        above_zero,
     ),
     Claim(
         "overall test accuracy rises at the best w_r, mean over ≥ 3 seeds, for each K_A",
         "+18.2, +18.6, +4.3 points (VGG11), +5.0, +9.7, +1.0 (ResNet18)",
         gains("test_accuracy"),
-        gained,
+        above_zero,
     ),
     Claim(
-        "the best w_r is not the largest, for the minority nor overall, for each K_A (best for "
-        "the minority, best overall, largest)",
-        "not at w_r = 1000",
-        best_rates,
-        every(lambda rates: max(rates[:2]) < rates[2]),
+        "the w_r that is best for the minority is not the largest, for each K_A (ratios to it)",
+        "the best test accuracy is not achieved at w_r = 1000",
+        best_share("minority_accuracy"),
+        every(lambda share: share < 1),
+    ),
+    Claim(
+        "the w_r that is best overall is not the largest, for each K_A (ratios to it)",
+        "the best test accuracy is not achieved at w_r = 1000",
+        best_share("test_accuracy"),
+        every(lambda share: share < 1),
     ),
 )
 
