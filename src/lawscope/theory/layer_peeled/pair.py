@@ -39,7 +39,8 @@ def solve_pair(pair: Pair, xp: Any = FLOATS) -> Optimum:
 
     Args:
         pair: sizes, weights and τ, all floats or all arrays of one shape.
-        xp: ``FLOATS`` or numpy, where exp, log and the rest are taken from.
+        xp: ``FLOATS`` or numpy, where exp, log and the rest are taken from; numpy under
+            ``np.errstate(all="ignore")``, since where M = 0 the unknowns may run away.
 
     Returns:
         The best point found; its gap says how good it is.
@@ -71,12 +72,13 @@ def solve_pair(pair: Pair, xp: Any = FLOATS) -> Optimum:
 def _settle(pair: Pair, xp: Any, gone: Real, log_price: Real, log_tan: Real) -> Optimum:
     """Newton's method from a start, its end scaled onto ‖Z‖_* = τ; M = 0 where that is known."""
     one, other, cosine, sine = newton(pair, xp, gone, log_price, log_tan)
-    length = xp.maximum(one.m * cosine + other.m * sine, 0.0)
-    scale = pair.tau / (one.spent + other.spent + length)
-    a_A = xp.where(gone, pair.tau, one.spent * scale) / xp.maximum(pair.A - 1, 1.0)
-    a_B = xp.where(gone, 0.0, other.spent * scale) / xp.maximum(pair.B - 1, 1.0)
-    length = xp.where(gone, 0.0, length * scale)
-    return certify(pair, xp, a_A, a_B, length * cosine, length * sine)
+    length = xp.maximum(one[3] * cosine + other[3] * sine, 0.0)
+    scale = pair.tau / (one[0] + other[0] + length)
+    a_A = xp.where(gone, pair.tau, one[0] * scale) / xp.maximum(pair.A - 1, 1.0)
+    a_B = xp.where(gone, 0.0, other[0] * scale) / xp.maximum(pair.B - 1, 1.0)
+    m_A = xp.where(gone, 0.0, length * scale * cosine)
+    m_B = xp.where(gone, 0.0, length * scale * sine)
+    return certify(pair, xp, a_A, a_B, m_A, m_B)
 
 
 def vanished(pair: Pair, xp: Any) -> Real:

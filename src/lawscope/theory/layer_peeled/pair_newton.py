@@ -10,6 +10,7 @@ Real = Any  # a float, or an array of them: the formulas below are for both
 STEPS = 40
 EXACT = 1e-13  # logits, by which the equations may miss
 CLOSE = 1e-8  # Newton's method doubles its digits: a step this small is the last
+LONG = 0.1  # steps beyond this are looked at, whether they stay where logarithms exist
 FREE = 4  # steps that may cross the edge of collapse at full length; then crossing ones are halved
 FLOATS = SimpleNamespace(
     exp=math.exp, log=math.log, log1p=math.log1p, sqrt=math.sqrt, hypot=math.hypot,
@@ -27,16 +28,20 @@ class Pair(NamedTuple):
     tau: Real
 
 
-class Side(NamedTuple):
-    """One group at given (log μ, log tan θ): (K_g − 1)·a and m with derivatives, and r."""
+class Frame(NamedTuple):
+    """What stays the same of one group: α, K_g, 1/K_g, K_o, √(K_o/K), K_g·√(K_o/K), K_g > 1."""
 
-    spent: Real
-    spent_price: Real
-    spent_turn: Real
-    m: Real
-    m_price: Real
-    m_turn: Real
-    r: Real
+    alpha: Real
+    mine: Real
+    share: Real
+    others: Real
+    slant: Real
+    unit: Real
+    several: Real
+
+
+# One group at given (log μ, log tan θ): (K_g − 1)·a and its two derivatives, m and its two, and r.
+Side = tuple[Real, Real, Real, Real, Real, Real, Real]
 
 
 def start(pair: Pair, xp: Any) -> tuple[Real, Real]:
@@ -76,28 +81,28 @@ def newton(
     Returns:
         Both groups at the end, cos θ and sin θ.
     """
-    frames, edge = _frames(pair, xp), xp.log(pair.alpha_minor)
+    frames, edge, K = _frames(pair, xp), xp.log(pair.alpha_minor), pair.A + pair.B
     here, moved = _sides(frames, xp, log_price, log_tan), math.inf
     for step in range(STEPS):
         one, other, cosine, sine = here
-        askew = other.m * cosine - one.m * sine
-        length = one.m * cosine + other.m * sine
-        excess = one.spent + other.spent + length - pair.tau
+        a, a_price, a_turn, m, m_price, m_turn, r = one
+        b, b_price, b_turn, n, n_price, n_turn, s = other
+        askew, length = n * cosine - m * sine, m * cosine + n * sine
+        excess = a + b + length - pair.tau
         missed = xp.where(gone, 0.0, xp.maximum(abs(askew), abs(excess)))
-        if not xp.any((missed > EXACT * (pair.A + pair.B)) & (moved > CLOSE)):
+        if not xp.any((missed > EXACT * K) & (moved > CLOSE)):
             break
         both = cosine * sine
-        askew_price = other.m_price * cosine - one.m_price * sine
-        askew_turn = other.m_turn * cosine - one.m_turn * sine - both * length
-        excess_price = one.spent_price + one.m_price * cosine
-        excess_price = excess_price + other.spent_price + other.m_price * sine
-        excess_turn = one.spent_turn + one.m_turn * cosine
-        excess_turn = excess_turn + other.spent_turn + other.m_turn * sine + both * askew
+        askew_price = n_price * cosine - m_price * sine
+        askew_turn = n_turn * cosine - m_turn * sine - both * length
+        excess_price = a_price + b_price + m_price * cosine + n_price * sine
+        excess_turn = a_turn + b_turn + m_turn * cosine + n_turn * sine + both * askew
         det = askew_price * excess_turn - askew_turn * excess_price
         d_price = (askew_turn * excess - excess_turn * askew) / det
         d_turn = (excess_price * askew - askew_price * excess) / det
-        moved = xp.maximum(abs(d_price), abs(d_turn))
-        size = _length(pair, xp, one.r, other.r, d_price, d_turn)
+        moved, size = xp.maximum(abs(d_price), abs(d_turn)), 1.0
+        if xp.any(moved > LONG):
+            size = _length(xp, pair.B * r, pair.A * s, d_price, d_turn)
         if step >= FREE:
             crosses = (log_price < edge) != (log_price + size * d_price < edge)
             size = xp.where(crosses, 0.5 * size, size)
@@ -106,30 +111,20 @@ def newton(
     return here
 
 
-def _length(pair: Pair, xp: Any, r_A: Real, r_B: Real, d_price: Real, d_turn: Real) -> Real:
+def _length(xp: Any, far_A: Real, far_B: Real, d_price: Real, d_turn: Real) -> Real:
     """Of a step: short of K_o·r = 1, where the own group would have no chance left."""
-    over_A = (d_price + xp.maximum(-d_turn, 0.0)) / xp.log(pair.B * r_A)
-    over_B = (d_price + xp.maximum(d_turn, 0.0)) / xp.log(pair.A * r_B)
+    over_A = (d_price + xp.maximum(-d_turn, 0.0)) / xp.log(far_A)
+    over_B = (d_price + xp.maximum(d_turn, 0.0)) / xp.log(far_B)
     far = xp.maximum(abs(d_price) / 50, abs(d_turn) / 2)
     return 1 / xp.maximum(xp.maximum(far, 1.0), -1.25 * xp.minimum(over_A, over_B))
 
 
-class Frame(NamedTuple):
-    """What stays the same of one group: its size and weight, and roots of sizes."""
-
-    mine: Real
-    others: Real
-    alpha: Real
-    slant: Real
-    several: Real
-
-
 def _frames(pair: Pair, xp: Any) -> tuple[Frame, Frame]:
     A, B, alpha_A, alpha_B, _ = pair
-    K = A + B
+    slant_A, slant_B = xp.sqrt(B / (A + B)), xp.sqrt(A / (A + B))
     return (
-        Frame(A, B, alpha_A, xp.sqrt(B / K), A > 1),
-        Frame(B, A, alpha_B, xp.sqrt(A / K), B > 1),
+        Frame(alpha_A, A, 1 / A, B, slant_A, slant_A * A, A > 1),
+        Frame(alpha_B, B, 1 / B, A, slant_B, slant_B * B, B > 1),
     )
 
 
@@ -150,21 +145,21 @@ def _side(xp: Any, frame: Frame, price: Real, part: Real, turn: Real) -> Side:
     With ν = μ/α, K_o·r = ν·part·√(K_o/K); K_g·q + K_o·r is ν, or 1 where the group is collapsed or
     one class; the own class has p = q + (1 − ν)₊. ``turn`` is d log part/d log tan θ.
     """
-    mine, others, alpha, slant, several = frame
+    alpha, mine, share, others, slant, unit, several = frame
     nu = price / alpha
     outside = nu * part * slant
-    apart = xp.where((nu < 1) & several, 1.0, 0.0)
+    apart = ((nu < 1) & several) * 1.0
     inside = apart * nu
     left = (1 - apart) + inside - outside
-    q = left / mine
+    q = left * share
     p = q + (apart - inside)
     q_price, q_turn = (inside - outside) / left, -outside * turn / left
     ratio = q / p
     a_price, a_turn = q_price * ratio - inside / p - q_price, q_turn * (ratio - 1)
     r = outside / others
     a = xp.log(p / q)
-    unit, rivals = slant * mine, mine - 1
-    return Side(
+    rivals = mine - 1
+    return (
         rivals * a,
         rivals * a_price,
         rivals * a_turn,
