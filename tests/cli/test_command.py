@@ -55,7 +55,11 @@ def test_json_is_the_only_thing_on_stdout_and_has_its_schema(lawscope, tmp_path)
     assert code == 0
     document = json.loads(out)
     assert not (tmp_path / "lawscope-report").exists()
-    assert set(document) == {"name", "separation", "control", "advice", "settings", "versions"}
+    assert set(document) == {
+        "name", "separation", "control", "collapse", "skipped", "advice", "settings", "versions",
+    }  # fmt: skip
+    assert document["collapse"]["law"] == "collapse"
+    assert document["skipped"] == {}
     law = document["separation"]
     assert set(law) == {
         "law", "stations", "values", "interval", "classwise", "classes", "class_names", "counts",

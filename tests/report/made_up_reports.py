@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
+import lawscope as ls
+from lawscope.laws.collapse_result import Collapse
 from lawscope.laws.line import fit_line, log_or_nan
 from lawscope.laws.report import Report
 from lawscope.laws.separation_result import Separation
@@ -56,6 +60,25 @@ def make_separation(
     return Separation(**fields | changes)
 
 
+def make_collapse(class_names: Sequence[str], rare: int = 2) -> Collapse:
+    """A measured head whose last ``rare`` classes are few and share a classifier."""
+    return _measured(tuple(class_names), rare)
+
+
+@cache
+def _measured(class_names: tuple[str, ...], rare: int) -> Collapse:
+    rng, K = np.random.default_rng(0), len(class_names)
+    counts = np.array([60] * (K - rare) + [2] * rare)
+    y = np.repeat(np.arange(K), counts)
+    weights = np.eye(K) - 1 / K
+    weights[K - rare :] = weights[K - rare :].mean(axis=0)
+    head = torch.nn.Linear(K, K, dtype=torch.float64)
+    head.weight.data.copy_(torch.tensor(weights))
+    head.bias.data.zero_()
+    features = torch.tensor(2 * weights[y] + 0.05 * rng.normal(size=(len(y), K)))
+    return ls.collapse(head, (features, torch.tensor(y)), class_names=class_names)
+
+
 def make_report(
     name: str = "an MLP on made-up data",
     values: ArrayLike = FALLING,
@@ -63,6 +86,8 @@ def make_report(
     class_names: Sequence[str] = ("apple", "pear", "plum"),
     control: bool = True,
     interval: bool = True,
+    collapse: Collapse | None = None,
+    skipped: dict[str, str] | None = None,
     **changes: Any,
 ) -> Report:
     """A report whose separation has ``changes`` in its fields; the untrained control is flat."""
@@ -73,6 +98,8 @@ def make_report(
         name=name,
         separation=make_separation(values, named, class_names, interval, **changes),
         control=make_separation(flat, named, class_names, interval) if control else None,
+        collapse=collapse,
+        skipped=skipped or {},
         settings={"batch_size": 256, "device": "cpu"},
         versions={"lawscope": "0.1.0", "torch": "2.6.0"},
     )

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_reports import make_report
+from made_up_reports import make_collapse, make_report
 
 from lawscope.errors import LawscopeError
+from lawscope.laws.collapse_verdict import RULE as COLLAPSE_RULE
 from lawscope.laws.report import Report
 from lawscope.laws.verdict import RULE
 from lawscope.report.page import render_page, save_page
@@ -62,7 +63,10 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(
-    params=["plain", "alone", "hundred classes", "dead station", "nasty", "one station", "deep"]
+    params=[
+        *("plain", "alone", "hundred classes", "dead station", "nasty", "one station", "deep"),
+        *("collapsed", "nasty collapsed", "many collapsed", "skipped"),
+    ]
 )
 def report(
     request: pytest.FixtureRequest,
@@ -84,6 +88,10 @@ def report(
         },
         "one station": {"values": [3.0], "verdict": "cannot be told", "granularities": {}},
         "deep": {"values": 30 * 0.95 ** np.arange(80), "verdict": "does not hold"},
+        "collapsed": {"collapse": make_collapse(["a", "b", "c", "d", "e"])},
+        "nasty collapsed": {"collapse": make_collapse(NASTY), "class_names": NASTY},
+        "many collapsed": {"collapse": make_collapse([f"class {k}" for k in range(100)], 30)},
+        "skipped": {"skipped": {"collapse": NASTY[0]}},
     }
     return make_report(**cases[request.param])
 
@@ -122,7 +130,11 @@ def test_everything_that_was_measured_is_said(report: Report) -> None:
     text = Page(render_page(report)).text
     law = report.separation
     said = [report.name, law.verdict, law.reason, RULE, "Weijie J. Su", *report.versions.values()]
-    for words in [*said, *law.stations, *law.class_names, *report.advice, *law.warnings]:
+    said += [*law.stations, *law.class_names, *report.advice, *report.warnings]
+    said += report.skipped.values()
+    if report.collapse is not None:
+        said += [report.collapse.reason, COLLAPSE_RULE, "Papyan", "Qi Long", "Tr(SSw SSb⁺)"]
+    for words in said:
         assert " ".join(words.split()) in text
 
 
@@ -140,6 +152,13 @@ def test_classes_add_little_but_their_data() -> None:
     assert many - few < 250 * 900
 
 
+@pytest.mark.parametrize("classes", [10, 30, 100, 300])
+def test_a_head_adds_little(classes: int) -> None:
+    found = make_collapse([f"class {k}" for k in range(classes)], classes // 3)
+    pages = [render_page(make_report(collapse=collapse)) for collapse in (None, found)]
+    assert len(pages[1]) - len(pages[0]) < 110_000
+
+
 def test_a_dead_station_is_named() -> None:
     report = make_report(values=[9.0, 4.0, np.nan, 1.0], stations=["in", "a", "b", "c"])
     text = Page(render_page(report)).text
@@ -151,6 +170,7 @@ def test_a_dead_station_is_named() -> None:
 def test_parts_without_content_are_left_out() -> None:
     full = render_page(make_report())
     bare = render_page(make_report(control=False, advice=(), warnings=(), granularities={}))
+    assert 'id="collapse"' not in full
     for part in ('id="control"', 'id="granularity"', "<h3>Warnings", "<h3>Advice"):
         assert part in full
         assert part not in bare

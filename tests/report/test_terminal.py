@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_reports import make_report
+from made_up_reports import make_collapse, make_report
 from rich.cells import cell_len
 from rich.console import Console
 
 from lawscope.laws.report import Report
+from lawscope.report.numbers import number
 from lawscope.report.terminal import print_summary
 
 
@@ -38,8 +39,10 @@ def printed(report: Report, encoding: str = "utf-8", width: int = 80, color: boo
         {"values": [np.nan] * 50},
         {"values": [4.0, 2.0], "stations": ["入力" * 30, "\x1b[31mred[/] " * 9]},
         {"values": 1e6 * 1e-3 ** np.arange(5), "dims": (12_345_678,) * 5},
+        {"collapse": make_collapse(["入力" * 9, "\x1b[31mred", "c", "d"])},
+        {"skipped": {"collapse": "No linear step of the network gives what it returns." * 3}},
     ],
-    ids=["plain", "alone", "dead", "one", "deep", "nothing", "names", "far"],
+    ids=["plain", "alone", "dead", "one", "deep", "nothing", "names", "far", "head", "skipped"],
 )
 def test_it_fits_eighty_columns_in_every_encoding(case: dict[str, Any], encoding: str) -> None:
     text = printed(make_report(**case), encoding)
@@ -55,6 +58,19 @@ def test_it_says_what_matters() -> None:
         assert words in text
     for words in [*report.separation.stations, *report.advice, *report.separation.warnings]:
         assert words in text
+
+
+def test_the_head_has_its_numbers_beside_the_prediction() -> None:
+    found = make_collapse(["a", "b", "c", "d", "e"])
+    text = " ".join(printed(make_report(collapse=found), width=200).split())
+    assert f"NC3 {number(found.nc3)}" in text
+    assert "cosine of 2 minority classifiers 1.000" in text
+    assert found.predicted is not None
+    assert f"{found.predicted.minority_cosine.classifiers:.3f}".replace("-", "−") in text
+    for words in [*found.advice, found.reason]:
+        assert words in text
+    skipped = printed(make_report(skipped={"collapse": "There is no head."}))
+    assert "collapse: There is no head." in skipped
 
 
 def test_bars_shrink_with_the_logarithm() -> None:

@@ -15,7 +15,6 @@ from lawscope.theory.layer_peeled.oversampling import collapse_floor
 from lawscope.theory.layer_peeled.peeled import peel
 
 SHARED = 0.9  # classifiers at least this close are one
-HALFWAY = 0.5  # a predicted cosine above it is on the way to collapse
 SMOOTHING = 0.1
 LARGE_BIAS = 0.1
 SURE = 3.0  # standard deviations
@@ -79,12 +78,12 @@ def _shares(result: Collapse, group: list[int], doomed: list[int]) -> str:
         return f"{said} The Layer-Peeled Model predicts it for these class sizes and energies."
     expected = mean_pair(result.predicted.cosines, group)
     said += f" The Layer-Peeled Model gives them a mean cosine of {_number(expected)}"
-    if expected > HALFWAY:
-        counts = result.training_counts
+    counts = result.training_counts
+    if set(group) <= set(result.minority.tolist()) and counts.min() < counts.max():
         return (
-            f"{said}, short of collapse; sampled as often as the largest class (up to "
-            f"{counts.max() / counts[group].min():.3g} times as often) they would be at "
-            f"{-1 / (len(counts) - 1):.2f}."
+            f"{said}, so the network has gone further than it; as the smallest classes they would "
+            f"gain from being sampled more often, up to {counts.max() / counts[group].min():.3g} "
+            "times as often for equal shares."
         )
     return (
         f"{said}: class sizes do not explain it, so look at whether their labels or inputs can be "

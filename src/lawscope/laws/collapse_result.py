@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FloatArray = NDArray[np.float64]
-WRITTEN_CLASSES = 100  # more classes than this, and to_dict leaves the cosine matrices out
+WRITTEN_CLASSES = 30  # more classes than this, and to_dict leaves the cosine matrices out
 
 
 class Predicted(NamedTuple):

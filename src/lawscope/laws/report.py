@@ -40,6 +40,11 @@ class Report:
         """The advice of every law, most important first within a law."""
         return self.separation.advice + (() if self.collapse is None else self.collapse.advice)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What deserves a look, over all laws."""
+        return self.separation.warnings + (() if self.collapse is None else self.collapse.warnings)
+
     def table(self) -> pd.DataFrame:
         """The station table of the separation law."""
         return self.separation.table()

@@ -13,10 +13,11 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from lawscope.laws.collapse_verdict import RULE as COLLAPSE_RULE
 from lawscope.laws.report import Report
 from lawscope.laws.verdict import RULE
 from lawscope.papers import citation
-from lawscope.report import class_chart, law_chart, view
+from lawscope.report import class_chart, collapse_chart, collapse_view, law_chart, view
 from lawscope.report.files import write_whole
 from lawscope.report.numbers import number, one_of
 
@@ -96,9 +97,13 @@ def _context(report: Report) -> dict[str, Any]:
         "class_table": view.class_table(law),
         "granularity_table": view.granularity_table(law),
         "control_table": view.control_table(report),
+        **_collapse(report),
         "settings": [
             view.pairs_table("Scan", report.settings),
             view.pairs_table("Law of data separation", law.settings),
+            view.pairs_table(
+                "Collapse", {} if report.collapse is None else report.collapse.settings
+            ),
             view.pairs_table("Versions", report.versions),
         ],
         "rule": RULE,
@@ -108,6 +113,25 @@ def _context(report: Report) -> dict[str, Any]:
         "style": Markup(_part("page.css")),
         "script": script,
         "script_hash": _hash(script),
+    }
+
+
+def _collapse(report: Report) -> dict[str, Any]:
+    """What the section about the head names; little where collapse does not apply."""
+    found = report.collapse
+    if found is None:
+        return {"collapse": None, "more_citations": []}
+    return {
+        "collapse": found,
+        "collapse_badge": found.verdict.replace(" ", "-"),
+        "collapse_verdict": collapse_view.VERDICTS.get(found.verdict, found.verdict),
+        "cosine_charts": collapse_chart.cosine_charts(found),
+        "number_table": collapse_view.number_table(found),
+        "head_table": collapse_view.class_table(found),
+        "head_words": collapse_view.head_words(found),
+        "counts_words": collapse_view.counts_words(found),
+        "collapse_rule": COLLAPSE_RULE,
+        "more_citations": [citation("collapse"), citation("layer_peeled")],
     }
 
 

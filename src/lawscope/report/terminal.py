@@ -11,9 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lawscope.laws.collapse_result import Collapse
 from lawscope.laws.line import log_or_nan
 from lawscope.laws.report import Report
 from lawscope.laws.separation_result import FloatArray, Separation
+from lawscope.report.collapse_view import VERDICTS as COLLAPSE_VERDICTS
+from lawscope.report.collapse_view import short_table
 from lawscope.report.numbers import count, number, one_of, percent, shorten
 from lawscope.report.view import VERDICTS, fit_cards, size_cards
 
@@ -63,8 +66,12 @@ def print_summary(report: Report, console: Console) -> None:
         console.print(_condensed(law, write))
         console.print()
     console.print(_stations(law, write))
+    if report.collapse is not None:
+        console.print()
+        _print_collapse(report.collapse, write)
     _print_sentences("advice", "{}.", report.advice, write)
-    _print_sentences("warnings", "!", law.warnings, write)
+    _print_sentences("warnings", "!", report.warnings, write)
+    _print_sentences("not measured", "-", _skipped(report), write)
 
 
 class _Writer:
@@ -164,6 +171,28 @@ def _stations(law: Separation, write: _Writer) -> Table:
             Text(write.bar(float(shares[index]), bar_width), style="cyan"),
         )
     return table
+
+
+def _print_collapse(result: Collapse, write: _Writer) -> None:
+    """The verdict on the head and its few numbers, the prediction beside them."""
+    verdict = write.text(
+        COLLAPSE_VERDICTS.get(result.verdict, result.verdict), STYLES[result.verdict]
+    )
+    where = write.text(f"collapse at {result.head.name}: ", "bold")
+    write.console.print(Text.assemble(where, verdict, write.text(f": {result.reason}")))
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "left", "right"):
+        table.add_column(justify=justify, no_wrap=True, overflow="crop")
+    table.add_row(*(write.text(title, "dim") for title in ("", "", "95 %", "predicted")))
+    for name, value, between, told in short_table(result):
+        table.add_row(
+            write.text(name), write.text(value), write.text(between, "dim"), write.text(told)
+        )
+    write.console.print(table)
+
+
+def _skipped(report: Report) -> list[str]:
+    return [f"{name}: {sentence}" for name, sentence in report.skipped.items()]
 
 
 def _shown(length: int) -> list[int]:
