@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lawscope.capture.pooling import pool
+from lawscope.capture.logits import (
+    EXACT,
+    before_softmax,
+    is_linear,
+    outputs_of,
+    reductions,
+    scale_of,
+)
 from lawscope.capture.products import Product, products
 from lawscope.capture.session import EXAMPLE_SAMPLES, Session
 from lawscope.capture.source import RandomState
 from lawscope.capture.stations import Reduce, Station
 from lawscope.errors import LawscopeError, NotApplicableError
 
-_EXACT, _HALF = 1e-4, 3e-2  # how far logits may be from the head's output, by precision
 _PLAIN = (nn.Linear.forward, nn.Conv1d.forward, nn.Conv2d.forward, nn.Conv3d.forward)
 
 
@@ -91,7 +95,7 @@ def find_head(session: Session, name: str | None = None) -> Head:
     if name is not None:
         seen = [p for p in seen if p.path == name or p.path.startswith(f"{name}.")]
     found: list[Head] = []
-    for logits in _outputs(output, session.example.size):
+    for logits in outputs_of(output, session.example.size):
         if not bool(logits.isfinite().all()):
             raise NotApplicableError(
                 "The network returns NaN or infinite values for the first samples; look at its "
@@ -131,80 +135,18 @@ def _run(session: Session) -> tuple[list[Product], Any]:
         before.restore()
 
 
-def _outputs(output: Any, samples: int) -> list[Tensor]:
-    """What may be logits: the tensor called so, or every one with rows of floats."""
-    if dataclasses.is_dataclass(output) and not isinstance(output, type | Mapping):
-        output = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
-    if isinstance(output, Mapping):
-        items = [output["logits"]] if "logits" in output else list(output.values())
-    else:
-        items = list(output) if isinstance(output, list | tuple) else [output]
-    rows = min(samples, EXAMPLE_SAMPLES)
-    tensors = [t for t in items if isinstance(t, Tensor) and t.is_floating_point() and t.dim() > 1]
-    flat = [t.flatten(1) if t[0].numel() == max(t.shape[1:]) else t for t in tensors]
-    return [t for t in flat if t.dim() == 2 and len(t) in (rows, samples)]
-
-
 def _match(model: nn.Module, product: Product, logits: Tensor, mask: Tensor | None) -> Head | None:
     """The head that this product is, if the logits come out of it."""
     mask = None if mask is None else mask[: len(logits)]
-    for positions, reduce in _reductions(product):
+    for positions, reduce in reductions(product):
         scores = reduce(product.output, mask)
         if scores.shape != logits.shape:
             continue
-        for after, target in _undone(logits):
-            scale = _scale(scores, target, centred=bool(after))
-            if scale is not None and _linear(product, reduce(product.operand, mask), scores):
+        for after, target in before_softmax(logits):
+            scale = scale_of(scores, target, centred=bool(after))
+            if scale is not None and is_linear(product, reduce(product.operand, mask), scores):
                 return _head(model, product, scale, after, positions, reduce)
     return None
-
-
-def _reductions(product: Product) -> Iterator[tuple[str, Reduce]]:
-    """How positions or tokens may become one."""
-    if product.output.dim() == 2:
-        yield "", lambda x, mask: x
-    elif product.channels_first:
-        yield "mean", lambda x, mask: x.flatten(2).mean(dim=2)
-    elif product.output.dim() == 3:
-        yield "mean", lambda x, mask: pool(x, "mean", mask)
-        yield "mean of all", lambda x, mask: pool(x, "mean", None)
-        yield "first", lambda x, mask: x[:, 0]
-        yield "last", lambda x, mask: pool(x, "last", mask)
-
-
-def _undone(logits: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """The output as it is, and what it would be before a softmax."""
-    wide = logits.double()
-    yield "", wide
-    if torch.allclose(wide.logsumexp(dim=1), torch.zeros_like(wide[:, 0]), atol=1e-3):
-        yield "log-softmax", wide - wide.mean(dim=1, keepdim=True)
-    if bool((wide > 0).all()) and torch.allclose(
-        wide.sum(dim=1), torch.ones_like(wide[:, 0]), atol=1e-3
-    ):
-        logs = wide.log()
-        yield "softmax", logs - logs.mean(dim=1, keepdim=True)
-
-
-def _scale(scores: Tensor, target: Tensor, centred: bool) -> float | None:
-    """The factor s > 0 with target = s·scores, or None."""
-    exact = _EXACT if scores.dtype in (torch.float32, torch.float64) else _HALF
-    wide = scores.double()
-    if centred:
-        wide = wide - wide.mean(dim=1, keepdim=True)
-    square = float(wide.square().sum())
-    scale = float((wide * target).sum()) / square if square else 1.0
-    far = float((target - scale * wide).abs().max())
-    if not (scale > 0 and far <= exact * float(target.abs().max())):
-        return None
-    return 1.0 if abs(scale - 1) < exact else scale
-
-
-def _linear(product: Product, features: Tensor, scores: Tensor) -> bool:
-    """Whether the reduced features give the reduced scores: it fails for a maximum."""
-    again = features.double() @ product.weight.double().T
-    if product.bias is not None:
-        again = again + product.bias.double()
-    return _scale(scores, again, centred=False) == 1.0
 
 
 def _head(
@@ -253,7 +195,7 @@ def _kind(model: nn.Module, product: Product, plain: bool, weight: Tensor) -> st
     lengths = torch.cat(
         [v.norm(dim=-1).flatten().cpu() for v in (weight, product.operand.double())]
     )
-    unit = ((lengths - 1).abs() < _EXACT) | (lengths == 0)  # a dead feature has no direction
+    unit = ((lengths - 1).abs() < EXACT) | (lengths == 0)  # a dead feature has no direction
     return "cosine" if bool(unit.all()) else "product"
 
 

@@ -95,9 +95,9 @@ def _will_share(result: Collapse, ahead: list[int]) -> str:
     """Classes that the model merges and the network has not yet."""
     mean = mean_pair(result.classifier_cosines, ahead)
     return (
-        f"{_names(result, ahead)} are about to collapse: their classifiers have a mean cosine of "
-        f"{mean:.2f} now, and the Layer-Peeled Model merges them at these class sizes and energies "
-        f"(E_W = {result.energies.weight:.3g}, E_H = {result.energies.feature:.3g})."
+        f"{_names(result, ahead)} are about to collapse if the energies stay where they are "
+        f"(E_W = {result.energies.weight:.3g}, E_H = {result.energies.feature:.3g}): their "
+        f"classifiers have a mean cosine of {mean:.2f} now, and the Layer-Peeled Model merges them."
     )
 
 
@@ -110,8 +110,8 @@ def _remedy(result: Collapse, doomed: Sequence[int]) -> str:
     often = low if low == high else f"{low} to {high}"
     return (
         f"At these energies classes collapse from a ratio of {counts.max() / floor:.3g} to the "
-        f"largest on, below {floor:.4g} samples; sample {_names(result, doomed, lower=True)} more "
-        f"than {often} times as often, or weight their loss by as much "
+        f"largest on, below {floor:.4g} samples; sample {_names(result, doomed, lower=True)} over "
+        f"{often} times as often, or weight their loss by as much "
         "(lawscope.oversampling_weights)."
     )
 

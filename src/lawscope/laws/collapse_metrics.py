@@ -99,11 +99,15 @@ def cosines(vectors: FloatArray) -> FloatArray:
     return np.asarray(np.clip(units @ units.T, -1, 1))
 
 
-def mean_cosine(vectors: FloatArray, chosen: NDArray[np.int64]) -> float:
-    """Mean cosine over the pairs of the chosen rows; NaN for fewer than two."""
-    if len(chosen) < 2:
-        return math.nan
-    return float(_pairs(cosines(vectors[chosen])).mean())
+def minority_cosine(
+    weights: FloatArray, means: FloatArray, minority: NDArray[np.int64]
+) -> MinorityCosine:
+    """Mean cosine over the pairs of the minority, of classifiers and of centred class means."""
+    if len(minority) < 2:
+        return MinorityCosine(math.nan, math.nan)
+    return MinorityCosine(
+        *(float(_pairs(cosines(v[minority])).mean()) for v in (weights, centred(means)))
+    )
 
 
 def shape_of(vectors: FloatArray) -> Shape:
@@ -144,6 +148,28 @@ def cdnv(means: FloatArray, variances: FloatArray) -> float:
             total += float(((variances[:k] + variances[k]) / (2 * distances)).sum())
         pairs += k
     return total / pairs
+
+
+def centred_energies(weights: FloatArray, means: FloatArray, variances: FloatArray) -> Energies:
+    """Energies about the mean row and the mean feature: mean ‖h − h̄‖² = v_k + ‖h̄_k − h̄‖².
+
+    Args:
+        weights: classifiers, shape (K, p).
+        means: class means, shape (K, p).
+        variances: v_k, shape (K,).
+    """
+    return Energies(
+        float(np.square(centred(weights)).sum(axis=1).mean()),
+        float((variances + np.square(centred(means)).sum(axis=1)).mean()),
+    )
+
+
+def bias_share(bias: FloatArray, weights: FloatArray, means: FloatArray) -> float:
+    """‖Pb‖²/(‖Pb‖² + (1/K)Σ‖PWh̄_k‖²), P centring over the classes."""
+    own = float(np.square(bias - bias.mean()).sum())
+    logits = means @ centred(weights).T
+    whole = own + float(np.square(logits).sum(axis=1).mean())
+    return own / whole if whole else 0.0
 
 
 def wilson(events: int, samples: int, level: float = 0.95) -> tuple[float, float]:

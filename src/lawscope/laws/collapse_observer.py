@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,22 +15,24 @@ from torch import Tensor
 from lawscope.capture.head import Head, find_head
 from lawscope.capture.session import Session
 from lawscope.capture.stations import Station
-from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
+from lawscope.errors import LawscopeError, NotApplicableError
 from lawscope.laws.collapse_advice import advise_collapse
 from lawscope.laws.collapse_metrics import (
     NC1,
     NC2,
     Energies,
-    MinorityCosine,
+    bias_share,
     cdnv,
     centred,
+    centred_energies,
     cosines,
-    mean_cosine,
+    minority_cosine,
     self_duality,
     shape_of,
     wilson,
 )
-from lawscope.laws.collapse_result import Collapse, Predicted
+from lawscope.laws.collapse_prediction import predict, predicted_numbers
+from lawscope.laws.collapse_result import Collapse
 from lawscope.laws.collapse_verdict import judge_collapse
 from lawscope.laws.line import log_or_nan
 from lawscope.laws.registry import law
@@ -43,7 +44,6 @@ from lawscope.statistics.features import as_labels
 from lawscope.statistics.group_index import GroupIndex
 from lawscope.statistics.memory import DEFAULT_MEMORY, Load, Strategy, parse_memory
 from lawscope.theory.layer_peeled.groups import check_counts, minority_of
-from lawscope.theory.layer_peeled.peeled import Peeled, peel
 
 FloatArray = NDArray[np.float64]
 
@@ -147,8 +147,8 @@ class CollapseObserver:
         nc2 = NC2(shape_of(centred(means)), shape_of(weights))
         nc3, missed = self_duality(weights, means), int(found.disagreeing.sum())
         interval = {"nc4": wilson(missed, self.samples), **_interval(part)}
-        prediction, no_prediction, told = _predict(counts, energies)
-        predicted = None if prediction is None else _predicted(prediction, minority)
+        prediction, no_prediction, told = predict(counts, energies)
+        predicted = None if prediction is None else predicted_numbers(prediction, minority)
         angles = cosines(weights)
         verdict, reason = judge_collapse(
             nc1, angles, nc3, missed / self.samples, interval, predicted
@@ -160,10 +160,10 @@ class CollapseObserver:
             nc3=nc3,
             nc4=missed / self.samples,
             minority=minority,
-            minority_cosine=_minority_cosine(weights, means, minority),
+            minority_cosine=minority_cosine(weights, means, minority),
             energies=energies,
-            centred_energies=_centred_energies(weights, means, found),
-            bias_share=_bias_share(self.head.bias, weights, means, part.classes),
+            centred_energies=centred_energies(weights, means, found.spreads / found.counts),
+            bias_share=self._bias_share(weights, means, part),
             interval=interval,
             prediction=prediction,
             no_prediction=no_prediction,
@@ -242,6 +242,11 @@ class CollapseObserver:
             )
         return tuple(sentences)
 
+    def _bias_share(self, weights: FloatArray, means: FloatArray, part: ClassFuzziness) -> float:
+        if self.head.bias is None:
+            return 0.0
+        return bias_share(self.head.bias.numpy()[part.classes], weights, means)
+
     def _settings(self) -> dict[str, Any]:
         return {
             "samples": self.samples,
@@ -266,53 +271,6 @@ def _interval(part: ClassFuzziness) -> dict[str, tuple[float, float]]:
         return {}
     low, high = Replicates(curves, "jackknife").interval(lambda c: c, curve)
     return {"D": (float(np.exp(low[0])), float(np.exp(high[0])))}
-
-
-def _predict(counts: FloatArray, energies: Energies) -> tuple[Peeled | None, str, list[str]]:
-    """The Layer-Peeled Model, or why not, and what it warns of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LawscopeWarning)
-        try:
-            return peel(counts, *energies), "", [f"Prediction: {w.message}" for w in caught]
-        except LawscopeError as error:
-            return None, str(error), []
-
-
-def _predicted(prediction: Peeled, minority: NDArray[np.int64]) -> Predicted:
-    weights, features = prediction.weights(), prediction.features()
-    return Predicted(
-        NC2(shape_of(centred(features)), shape_of(weights)),
-        self_duality(weights, features),
-        _minority_cosine(weights, features, minority),
-        prediction.cosines,
-    )
-
-
-def _minority_cosine(
-    weights: FloatArray, means: FloatArray, minority: NDArray[np.int64]
-) -> MinorityCosine:
-    return MinorityCosine(mean_cosine(weights, minority), mean_cosine(centred(means), minority))
-
-
-def _centred_energies(weights: FloatArray, means: FloatArray, found: Decisions) -> Energies:
-    """Σ ‖h − h̄‖² of a class is its spread plus n_k‖h̄_k − h̄‖²."""
-    within = found.spreads / found.counts
-    return Energies(
-        float(np.square(centred(weights)).sum(axis=1).mean()),
-        float((within + np.square(centred(means)).sum(axis=1)).mean()),
-    )
-
-
-def _bias_share(
-    bias: Tensor | None, weights: FloatArray, means: FloatArray, rows: NDArray[np.int64]
-) -> float:
-    if bias is None:
-        return 0.0
-    constant = bias.numpy()[rows]
-    own = float(np.square(constant - constant.mean()).sum())
-    logits = means @ centred(weights).T
-    whole = own + float(np.square(logits).sum(axis=1).mean())
-    return own / whole if whole else 0.0
 
 
 def _bare(head: Head) -> Head:

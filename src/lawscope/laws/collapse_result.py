@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,29 +111,15 @@ class Collapse:
 
     def table(self) -> pd.DataFrame:
         """One row per number: its convention, the value, an interval, the prediction."""
-        import pandas as pd
+        from lawscope.laws.collapse_table import number_table
 
-        return pd.DataFrame(
-            self._rows(), columns=["metric", "convention", "value", "low", "high", "predicted"]
-        )
+        return number_table(self)
 
     def by_class(self) -> pd.DataFrame:
         """One row per class: samples, accuracy, predicted phase, the classifier nearest to it."""
-        import pandas as pd
+        from lawscope.laws.collapse_table import class_table
 
-        others = self.classifier_cosines - 2 * np.eye(len(self.classes))
-        nearest = np.nan_to_num(others, nan=-3.0).argmax(axis=1)
-        return pd.DataFrame(
-            {
-                "class": list(self.class_names),
-                "samples": self.counts,
-                "training samples": self.training_counts,
-                "accuracy": self.class_accuracy,
-                "nearest classifier": [self.class_names[j] for j in nearest],
-                "cosine": others[np.arange(len(nearest)), nearest],
-                "predicted phase": self.phases,
-            }
-        )
+        return class_table(self)
 
     @property
     def phases(self) -> list[str]:
@@ -218,54 +203,6 @@ class Collapse:
             if len(self.classes) <= WRITTEN_CLASSES
             else None,
         }
-
-    def _rows(self) -> list[tuple[str, str, float, float, float, float]]:
-        K, told = len(self.classes), self.predicted
-        nan = math.nan
-        low, high = self.interval.get("D", (nan, nan))
-        zero = nan if told is None else 0.0
-        rows = [
-            ("NC1 D", "Tr(SSw SSb⁺), classes by n_k/n", self.nc1.D, low, high, zero),
-            ("NC1 Papyan", "D/K", self.nc1.papyan, low / K, high / K, zero),
-            ("NC1 CDNV", "mean (v_j+v_k)/(2|h_j−h_k|²)", self.nc1.cdnv, nan, nan, zero),
-        ]
-        for name in ("means", "classifiers"):
-            for field_name, said in _SHAPE.items():
-                value = getattr(getattr(self.nc2, name), field_name)
-                there = nan if told is None else getattr(getattr(told.nc2, name), field_name)
-                rows.append((f"NC2 {name} {field_name}", said, value, nan, nan, there))
-        cosine = self.minority_cosine
-        expected = MinorityCosine(nan, nan) if told is None else told.minority_cosine
-        rows += [
-            (
-                "NC3",
-                "|W/|W| − M/|M||², M centred means",
-                self.nc3,
-                nan,
-                nan,
-                nan if told is None else told.nc3,
-            ),
-            (
-                "NC4",
-                "share where argmax(Wh+b) ≠ nearest mean",
-                self.nc4,
-                *self.interval["nc4"],
-                nan,
-            ),
-            ("minority cosine classifiers", "mean over pairs", cosine[0], nan, nan, expected[0]),
-            ("minority cosine means", "mean over pairs, centred", cosine[1], nan, nan, expected[1]),
-            ("E_W", "mean |w_k|²", self.energies.weight, nan, nan, nan),
-            ("E_H", "mean over classes of mean |h|²", self.energies.feature, nan, nan, nan),
-            ("accuracy", "argmax over all rows of the head", self.accuracy, nan, nan, nan),
-        ]
-        return rows
-
-
-_SHAPE = {
-    "equinorm": "std/mean of norms, K−1",
-    "angle_std": "std of pairwise cosines",
-    "angle_error": "mean |cos + 1/(K−1)|",
-}
 
 
 def _nc2(nc2: NC2) -> dict[str, Any]:
