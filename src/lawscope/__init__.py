@@ -36,8 +36,11 @@ if TYPE_CHECKING:
     from lawscope.studies.depth_advice import DepthAdvice as DepthAdvice
     from lawscope.theory.layer_peeled.collapse_report import CollapseReport as CollapseReport
     from lawscope.theory.layer_peeled.collapse_report import collapse_report as collapse_report
+    from lawscope.theory.layer_peeled.layers import peel_layers as peel_layers
+    from lawscope.theory.layer_peeled.local import LocalPeeled as LocalPeeled
     from lawscope.theory.layer_peeled.peeled import Peeled as Peeled
     from lawscope.theory.layer_peeled.peeled import peel as peel
+    from lawscope.theory.layer_peeled.q_norm import peel_q_norm as peel_q_norm
     from lawscope.theory.layer_peeled.sweep import peel_sweep as peel_sweep
     from lawscope.theory.layer_peeled.threshold import collapse_threshold as collapse_threshold
     from lawscope.training.fixed_classifier import FixedClassifier as FixedClassifier
@@ -56,6 +59,7 @@ _HOMES = {
     "LawscopeError": "lawscope.errors",
     "LawscopeWarning": "lawscope.errors",
     "LineFit": "lawscope.laws.line",
+    "LocalPeeled": "lawscope.theory.layer_peeled.local",
     "OversamplingPlan": "lawscope.training.oversampling",
     "Peeled": "lawscope.theory.layer_peeled.peeled",
     "Report": "lawscope.laws.report",
@@ -71,6 +75,8 @@ _HOMES = {
     "fuzziness": "lawscope.statistics.fuzziness",
     "oversampling_weights": "lawscope.training.oversampling",
     "peel": "lawscope.theory.layer_peeled.peeled",
+    "peel_layers": "lawscope.theory.layer_peeled.layers",
+    "peel_q_norm": "lawscope.theory.layer_peeled.q_norm",
     "peel_sweep": "lawscope.theory.layer_peeled.sweep",
     "scan": "lawscope.laws.scan",
     "separation": "lawscope.laws.separation",
@@ -88,6 +94,7 @@ __all__ = [
     "LawscopeError",
     "LawscopeWarning",
     "LineFit",
+    "LocalPeeled",
     "OversamplingPlan",
     "Peeled",
     "Report",
@@ -104,6 +111,8 @@ __all__ = [
     "fuzziness",
     "oversampling_weights",
     "peel",
+    "peel_layers",
+    "peel_q_norm",
     "peel_sweep",
     "scan",
     "separation",
