@@ -9,7 +9,15 @@ import pytest
 
 from lawscope.studies import registry
 from lawscope.studies.lab import Lab
-from lawscope.studies.peeled import balanced, long_tail, losses, minority_angle, oversampling
+from lawscope.studies.peeled import (
+    balanced,
+    long_tail,
+    losses,
+    minority_angle,
+    oversampling,
+    q_norm,
+    two_layer,
+)
 from lawscope.studies.peeled._descent import FreeModel
 from lawscope.studies.result import from_json, to_json
 from lawscope.studies.study import NOT_SHOWN, NOT_TRIED, PRESETS, SHOWN
@@ -20,6 +28,8 @@ STUDIES = {
     "oversampling": oversampling,
     "losses": losses,
     "long-tail": long_tail,
+    "q-norm": q_norm,
+    "two-layer": two_layer,
 }
 
 
@@ -73,6 +83,25 @@ def row(loss, at=None, *, cosine=-1 / 9, gap=1e-9):
 
 def tail(gap, common, rare, seconds):
     return {"gap": gap, "commonest": common, "rarest": rare, "seconds": seconds}
+
+
+def search(q, *excess):
+    return {"classes": 3, "q": q, "excess": list(excess)}
+
+
+def layers(cosines, losses, angles):
+    rows = zip([1, 10, 100], cosines, losses, strict=True)
+    points = [
+        {
+            "ratio": ratio,
+            "cosines": [cosine],
+            "losses": loss,
+            "collapsed_loss": 0.2,
+            "angles": angles,
+        }
+        for ratio, cosine, loss in rows
+    ]
+    return {"activation": "linear", "points": points}
 
 
 # For every study: numbers that show all its claims, and numbers that show none.
@@ -142,6 +171,20 @@ MADE_UP = {
     "long-tail": (
         {"programs": [tail(1e-9, -0.1, 0.8, 5.0), tail(1e-8, -0.01, 0.02, 50.0)]},
         {"programs": [tail(1e-9, -0.1, 0.8, 5.0), tail(0.2, 0.1, 0.0, 90.0)]},
+    ),
+    "q-norm": (
+        {"searches": [search(1.5, -0.01, 0.2), search(2, 1e-12, 0.1), search(3, -0.1, 0.0)]},
+        {"searches": [search(1.5, -0.01, 0.2), search(2, -0.1, 0.1), search(3, 0.0, 0.1)]},
+    ),
+    "two-layer": (
+        {
+            "classes": 6,
+            "curves": [layers([-0.2, 0.5, 1.0], [[0.2, 0.2], [0.1, 0.1], [0.1, 0.1]], [-0.2] * 15)],
+        },
+        {
+            "classes": 6,
+            "curves": [layers([0.5, -0.2, 0.1], [[0.1, 0.2], [0.1, 0.1], [0.1, 0.1]], [-1.0, 0.0])],
+        },
     ),
 }
 
