@@ -371,6 +371,23 @@ def test_a_generator_is_read_once():
     assert ls.collapse(cases.sequential(), batches).settings["samples"] == 60
 
 
+@pytest.mark.parametrize(("memory", "strategy"), [("1GB", "held"), ("3500B", "two-pass")])
+def test_a_scan_measures_what_collapse_alone_measures(memory, strategy):
+    data = [(X[i : i + 9], Y[i : i + 9]) for i in range(0, 60, 9)]
+    torch.manual_seed(3)
+    net = cases.ReusedActivation()
+    alone, report = ls.collapse(net, data), ls.scan(net, data, memory=memory)
+    found = report.collapse
+    assert found.settings["strategy"] == strategy
+    assert report.separation.settings["passes"] == (1 if strategy == "held" else 6)
+    assert found.nc1 == pytest.approx(alone.nc1, rel=1e-9)
+    assert found.interval["D"] == pytest.approx(alone.interval["D"], rel=1e-6)
+    assert found.interval["nc4"] == alone.interval["nc4"]
+    assert found.energies == pytest.approx(alone.energies, rel=1e-12)
+    assert (found.nc4, found.accuracy) == (alone.nc4, alone.accuracy)
+    assert np.allclose(found.mean_cosines, alone.mean_cosines, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("last", "labels", "sentence"),
     [

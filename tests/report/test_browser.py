@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_reports import make_report
+from made_up_reports import make_collapse, make_report
 
 from lawscope.laws.report import Report
 from lawscope.report.page import render_page
@@ -79,7 +79,7 @@ def asked(chromium: str, folder: Path, report: Report, width: int, script: str) 
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("case", ["plain", "hundred classes", "nasty", "deep"])
+@pytest.mark.parametrize("case", ["plain", "hundred classes", "nasty", "deep", "collapsed"])
 def test_the_script_runs_and_nothing_scrolls_sideways(
     chromium: str, tmp_path: Path, case: str, width: int
 ) -> None:
@@ -95,6 +95,7 @@ def test_the_script_runs_and_nothing_scrolls_sideways(
             "settings": {long: long},
         },
         "deep": {"values": 30 * 0.95 ** np.arange(80)},
+        "collapsed": {"collapse": make_collapse([long, "b", "</svg>", "d"])},
     }
     script = """return {
         charts: seen("svg.law").map((chart) => chart.getAttribute("class")),
