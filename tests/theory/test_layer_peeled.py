@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lawscope as ls
-from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.theory.layer_peeled import solve, two_groups
+from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled import threshold as thresholds
+from lawscope.theory.layer_peeled import two_groups
 from lawscope.theory.layer_peeled.groups import LOSSES
 
 
@@ -175,19 +175,6 @@ def test_closed_form_of_the_threshold_agrees_with_the_general_root(A, B, energy,
 def test_larger_feature_energy_raises_the_threshold():
     edges = [ls.collapse_threshold([2] * 5 + [1] * 5, 1.0, energy) for energy in (2, 5, 10, 20)]
     assert edges == sorted(edges)
-
-
-def test_many_sizes_have_an_honest_gap(monkeypatch):
-    counts = np.logspace(2, 0, 14)
-    exact = ls.peel(counts)
-    monkeypatch.setattr(solve, "DENSE", 8)
-    monkeypatch.setattr(solve, "COARSE", 7)
-    with pytest.warns(LawscopeWarning, match="14 different class sizes"):
-        coarse = ls.peel(counts)
-    assert exact.gap <= 1e-9 * exact.loss
-    assert coarse.loss - coarse.gap <= exact.loss <= coarse.loss
-    assert full_gap(coarse, counts) == pytest.approx(coarse.gap, rel=1e-6)
-    assert original_loss(coarse, counts) == pytest.approx(coarse.loss, rel=1e-9)
 
 
 def test_third_phase_is_named_and_has_no_cosine():

@@ -24,8 +24,7 @@ from lawscope.theory.layer_peeled.groups import (
     minority_of,
     oversampled,
 )
-from lawscope.theory.layer_peeled.path import Solved
-from lawscope.theory.layer_peeled.program import Program, slope_norm
+from lawscope.theory.layer_peeled.program import Program, Solved, slope_norm
 from lawscope.theory.layer_peeled.solve import solve
 from lawscope.theory.layer_peeled.squared import solve_squared
 from lawscope.theory.layer_peeled.two_groups import Exact, solve_exactly
@@ -275,9 +274,9 @@ def peel(
     result = solve_counts(oversampled(given, oversampling), energies, chosen, settings)
     if result.gap > RELIABLE * result.loss:
         warnings.warn(
-            f"{len(result.groups)} different class sizes are more than are solved exactly: sizes "
-            f"near each other were taken as equal, and the loss may be too large by "
-            f"{result.gap / result.loss:.0%}. Round the counts to fewer sizes.",
+            f"The solver stopped at a relative gap of {result.gap / result.loss:.1e}: the loss may "
+            f"be too large by that much. Round the counts to fewer than the {len(result.groups)} "
+            "sizes they have.",
             LawscopeWarning,
             stacklevel=2,
         )

@@ -1,29 +1,17 @@
-"""Solve a reduced program: closed forms where there are any, the central path elsewhere."""
+"""Solve a reduced program: the closed form where there is one, splitting elsewhere."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lawscope.theory.layer_peeled.coarse import coarsen, refine
-from lawscope.theory.layer_peeled.dense import DenseNewton
-from lawscope.theory.layer_peeled.path import Solved, follow
-from lawscope.theory.layer_peeled.program import (
-    Program,
-    evaluate,
-    gap,
-    nuclear_norm,
-    slope_norm,
-)
-from lawscope.theory.layer_peeled.sharpen import sharpen
+from lawscope.theory.layer_peeled.program import Program, Solved, evaluate, nuclear_norm
+from lawscope.theory.layer_peeled.splitting import split
 from lawscope.theory.layer_peeled.start import water_fill
 
 FloatArray = NDArray[np.float64]
+Pair = tuple[FloatArray, FloatArray]
 TOLERANCE = 1e-10
-DENSE, COARSE = 24, 12  # groups solved as they are; groups made of more
-NEAR = 1e-4  # relative gap at which the path hands over to the last digits
 
 
 def solve(program: Program, tolerance: float = TOLERANCE) -> Solved:
@@ -34,59 +22,39 @@ def solve(program: Program, tolerance: float = TOLERANCE) -> Solved:
         tolerance: relative gap to reach.
 
     Returns:
-        The point, the gap and the Newton steps of the last stage.
+        The point, the gap and the steps taken.
     """
     free = unconstrained(program)
-    if free is not None:
-        return free
-    if len(program.sizes) > DENSE:
-        coarse, member = coarsen(program, COARSE)
-        return refine(program, coarse, member, solve(coarse, tolerance))
-    return settled(program, _by_path(program, tolerance), tolerance)
-
-
-def _by_path(program: Program, tolerance: float) -> Solved:
-    start, mu = water_fill(program)
-    place = follow(program, start, mu, DenseNewton, tolerance=NEAR, rounding=0.1)
-    return sharpen(program, place, DenseNewton, tolerance=tolerance)
+    return free if free is not None else split(program, begin(program), tolerance=tolerance)
 
 
 def unconstrained(program: Program) -> Solved | None:
-    """Under label smoothing the loss has a finite minimiser; None when it lies outside τ."""
-    if not program.smoothing or program.pinned:
+    """Under label smoothing the loss has a finite minimiser; None when it lies outside τ.
+
+    There p is the target: z + δ = log(1 + K(1 − ε)/ε) for the own class and 0 for the others; in
+    a pinned group the target of the own class is shared by all K_g.
+    """
+    if not program.smoothing:
         return None
     K, root = program.classes, np.sqrt(program.sizes)
-    margin = float(np.log1p(K * (1 - program.smoothing) / program.smoothing))
+    odds = K * (1 - program.smoothing) / program.smoothing
+    margin = np.log1p(np.where(program.held, odds / program.sizes, odds))
+    strength = np.where(program.held, program.sizes * margin, margin)
     a = np.where(program.copies > 0, margin, 0.0)
     centre = np.eye(len(root)) - np.outer(root, root) / K
-    M = (margin * np.eye(len(root)) - np.outer(root, root * program.offsets)) @ centre
+    M = (np.diag(strength) - np.outer(root, root * program.offsets)) @ centre
     if nuclear_norm(program, a, M) > program.tau:
         return None
     # Γ = 0 there by construction, up to rounding: the point is optimal for any τ beyond its norm.
     return Solved(evaluate(program, a, M), 0.0, 0)
 
 
-def settled(program: Program, solved: Solved, tolerance: float) -> Solved:
-    """Put a_g to exactly zero where the dual says so: α_g(1 − ε) ≤ ‖Γ‖₂."""
-    price = slope_norm(program, solved.point)
-    merged = program.alpha * (1 - program.smoothing) <= price * (1 + 1e-9)
-    if not (merged & (program.copies > 0)).any():
-        return solved
-    bar = max(solved.gap, tolerance * solved.point.loss)
-    cut = _certified(program, np.where(merged, 0.0, solved.point.a), solved)
-    if cut.gap <= bar:
-        return cut
-    # Close to a threshold cutting is not enough: solve with these groups held together.
-    pinned = dataclasses.replace(program, pinned=tuple(np.flatnonzero(merged).tolist()))
-    held = _by_path(pinned, tolerance)
-    cut = _certified(program, held.point.a, held)
-    return cut if cut.gap <= bar else solved
-
-
-def _certified(program: Program, a: FloatArray, solved: Solved) -> Solved:
-    """(a, M) scaled onto the constraint, with the certificate of the whole program."""
-    norm = nuclear_norm(program, a, solved.point.M)
-    if norm <= 0:
-        return solved._replace(gap=np.inf)
-    point = evaluate(program, a * program.tau / norm, solved.point.M * program.tau / norm)
-    return Solved(point, gap(program, point), solved.steps)
+def begin(program: Program) -> Pair:
+    """Water-filling, brought onto the constraint unless that makes the loss worse."""
+    (a, M), _ = water_fill(program)
+    a = np.where(program.copies > 0, a, 0.0)
+    scale = program.tau / nuclear_norm(program, a, M)
+    onto = a * scale, M * scale
+    if scale < 1 or evaluate(program, *onto).loss < evaluate(program, a, M).loss:
+        return onto
+    return a, M

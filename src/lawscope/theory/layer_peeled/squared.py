@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lawscope.theory.layer_peeled.path import Solved
-from lawscope.theory.layer_peeled.program import Point, Program
+from lawscope.theory.layer_peeled.program import Point, Program, Solved
 
 
 def solve_squared(program: Program) -> Solved:

@@ -15,8 +15,7 @@ from scipy.optimize import brentq
 
 from lawscope.theory.layer_peeled.pair import Optimum, solve_pair
 from lawscope.theory.layer_peeled.pair_newton import Pair
-from lawscope.theory.layer_peeled.path import Solved
-from lawscope.theory.layer_peeled.program import Point, Program, evaluate, gap, slope_norm
+from lawscope.theory.layer_peeled.program import Point, Program, Solved, evaluate, gap, slope_norm
 
 FloatArray = NDArray[np.float64]
 GOOD = 1e-9  # relative gap up to which the four numbers are taken
