@@ -48,15 +48,56 @@ def test_labels_are_counted(peel, form):
     assert [(g["count"], g["classes"]) for g in json.loads(out)["groups"]] == [(6, 2), (2, 1)], err
 
 
+def test_labels_that_are_nan_are_refused(peel):
+    np.save("y.npy", np.array([0.0, 1.0, np.nan]))
+    code, _, err = peel("--labels", "y.npy")
+    assert code == 2
+    assert "labels that are NaN" in err
+
+
 def test_labels_of_a_dataset(peel):
     _, out, _ = peel("--data", "fashion-mnist-10x10", "--json")
     assert json.loads(out)["groups"][0]["classes"] == 10
+
+
+def test_sweep_is_a_table_and_a_document(peel):
+    _, out, err = peel("--classes", 10, "--majority", 5, "--sweep")
+    assert "collapse from a ratio of 12.1924" in " ".join(out.split()), err
+    assert "-0.111111" in out
+    _, out, _ = peel("--classes", 10, "--majority", 5, "--sweep", "--json")
+    document = json.loads(out)
+    assert len(document["points"]) == 41
+    assert document["points"][-1]["phase"] == "collapsed"
+
+
+def test_another_norm_is_said_not_to_be_certified(peel):
+    _, out, err = peel("--counts", "1x3", "--q", 3)
+    assert "not certified" in out, err
+    _, out, _ = peel("--counts", "1x3", "--q", 3, "--json")
+    assert json.loads(out)["certified"] is False
+
+
+def test_absurd_ratio_has_its_phase(peel):
+    _, out, err = peel("--counts", "1e12x3,1x3", "--json")
+    assert [g["phase"] for g in json.loads(out)["groups"]] == ["separated", "collapsed"], err
+    _, out, err = peel("--counts", "1e12x3,1x3", "--feature-energy", 0.01, "--json")
+    document = json.loads(out)
+    assert document["groups"][1]["phase"] == "vanished", err
+    assert document["minority_cosine"] is None
+    assert document["vanishing_ratio"] < 1e12
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ((), "in one way"),
+        (("--counts", "5000x0,3x2"), "write it like 5000x5,50x5"),
+        (("--counts", "nan,3"), "class 0 is nan"),
+        (("--counts", "5,1", "--sweep"), "--sweep takes --classes and --majority"),
+        (("--classes", 9, "--majority", 3, "--ratio", 2, "--sweep"), "no --ratio"),
+        (("--counts", "5,1", "--q", 1), "above 1"),
+        (("--counts", "5,1", "--q", 3, "--loss", "mse"), "not with mse"),
+        (("--counts", "5,1", "--q", 3, "--oversampling", 2), "choose one"),
         (("--counts", "5,1", "--ratio", 3), "in one way"),
         (("--counts", "5000by5"), "write it like 5000x5,50x5"),
         (("--counts", "5000"), "two or more classes"),

@@ -12,7 +12,11 @@ import typer
 from lawscope.errors import LawscopeError
 
 if TYPE_CHECKING:
+    from lawscope.theory.layer_peeled.local import LocalPeeled
     from lawscope.theory.layer_peeled.peeled import Peeled
+    from lawscope.theory.layer_peeled.sweep import PeelSweep
+
+ROWS = 9  # of a sweep that are printed
 
 
 def peel(
@@ -42,6 +46,13 @@ def peel(
     oversampling: Annotated[
         float | None, typer.Option(help="Rate of the smallest classes.", show_default=False)
     ] = None,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="All ratios from 1 to 10⁴, with --classes, --majority.")
+    ] = False,
+    q: Annotated[
+        float | None,
+        typer.Option(help="Bound features in the q-norm; not certified.", show_default=False),
+    ] = None,
     json_: Annotated[
         bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
     ] = False,
@@ -53,21 +64,24 @@ def peel(
     lawscope peel --counts 5000x5,50x5
 
     lawscope peel --classes 10 --majority 5 --ratio 100 --oversampling 10
+
+    lawscope peel --classes 10 --majority 5 --sweep
     """
     from lawscope.theory.layer_peeled.peeled import peel as solve
+    from lawscope.theory.layer_peeled.q_norm import peel_q_norm
 
     split = (classes, majority, ratio)
-    given = [
-        counts is not None,
-        labels is not None,
-        data is not None,
-        any(v is not None for v in split),
-    ]
+    given = [counts is not None, labels is not None, data is not None, split != (None,) * 3]
     if sum(given) != 1:
         raise LawscopeError(
             "Give the class sizes in one way: --counts 5000x5,50x5, --labels y.npy, --data "
             "cifar10, or --classes 10 --majority 5 --ratio 100."
         )
+    if sweep + (q is not None) + (oversampling is not None) > 1:
+        raise LawscopeError("Of --sweep, --q and --oversampling choose one.")
+    if sweep:
+        answer(sweep_ratios(split, (weight_energy, feature_energy), loss), json_)
+        return
     if counts is not None:
         sizes = parse_counts(counts)
     elif labels is not None:
@@ -76,11 +90,41 @@ def peel(
         sizes = _count_dataset(data, data_dir)
     else:
         sizes = _two_groups(*split)
-    found = solve(sizes, weight_energy, feature_energy, loss, oversampling)
+    if q is None:
+        answer(solve(sizes, weight_energy, feature_energy, loss, oversampling), json_)
+    elif loss != "cross_entropy":
+        raise LawscopeError(f"--q goes with the loss cross_entropy, not with {loss}.")
+    else:
+        answer(peel_q_norm(sizes, q, weight_energy, feature_energy), json_)
+
+
+def answer(found: Peeled | PeelSweep | LocalPeeled, json_: bool) -> None:
+    """One JSON document, or tables and sentences."""
+    from lawscope.theory.layer_peeled.local import LocalPeeled
+    from lawscope.theory.layer_peeled.peeled import Peeled
+
     if json_:
         sys.stdout.write(json.dumps(found.to_dict(), allow_nan=False) + "\n")
-    else:
+    elif isinstance(found, Peeled):
         print_peeled(found)
+    elif isinstance(found, LocalPeeled):
+        typer.echo(f"A {found}.")
+    else:
+        print_sweep(found)
+
+
+def sweep_ratios(
+    split: tuple[int | None, int | None, float | None], energies: tuple[float, float], loss: str
+) -> PeelSweep:
+    """Predictions for ratios from 1 to 10⁴."""
+    import numpy as np
+
+    from lawscope.theory.layer_peeled.sweep import peel_sweep
+
+    classes, majority, ratio = split
+    if classes is None or majority is None or ratio is not None:
+        raise LawscopeError("--sweep takes --classes and --majority and no --ratio, e.g. 10 and 5.")
+    return peel_sweep(np.logspace(0, 4, 41), classes, majority, *energies, loss)
 
 
 def parse_counts(counts: str) -> list[float]:
@@ -94,7 +138,10 @@ def parse_counts(counts: str) -> list[float]:
     for part in counts.lower().replace("×", "x").split(","):
         number, _, times = part.strip().partition("x")
         try:
-            found += [float(number)] * (int(times) if times else 1)
+            often = int(times) if times else 1
+            if often < 1:
+                raise ValueError
+            found += [float(number)] * often
         except ValueError:
             raise LawscopeError(
                 f"--counts {counts} is no list of class sizes; write it like 5000x5,50x5."
@@ -118,6 +165,8 @@ def count_file(path: Path) -> list[float]:
             labels = np.array(path.read_text(encoding="utf-8").split())
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise LawscopeError(f"{path} cannot be read as labels ({error}).") from None
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise LawscopeError(f"{path} has labels that are NaN; leave these samples out.")
     if labels.ndim != 1 or labels.size == 0:
         raise LawscopeError(f"{path} has shape {labels.shape}; labels are one value per sample.")
     return [float(c) for c in np.unique(labels, return_counts=True)[1]]
@@ -157,6 +206,25 @@ def print_peeled(found: Peeled) -> None:
     console.print(f"loss {found.loss:.9g}, certified to {found.gap:.1e}")
     for sentence in sentences(found):
         console.print(sentence)
+
+
+def print_sweep(found: PeelSweep) -> None:
+    """Some of the ratios as a table, and the threshold."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("ratio", "minority cosine", "phase"):
+        table.add_column(title, justify="left" if title == "phase" else "right")
+    for i in range(0, len(found.ratios), (len(found.ratios) - 1) // (ROWS - 1)):
+        cosine = "–" if found.cosines[i] != found.cosines[i] else f"{found.cosines[i]:.6f}"
+        table.add_row(f"{found.ratios[i]:g}", cosine, found.phases[i])
+    console = Console()
+    console.print(table)
+    if found.threshold is None:
+        console.print("The smallest classes do not collapse at any ratio under this loss.")
+    else:
+        console.print(f"The smallest classes collapse from a ratio of {found.threshold:.6g}.")
 
 
 def sentences(found: Peeled) -> list[str]:

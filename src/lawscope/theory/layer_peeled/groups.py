@@ -15,6 +15,7 @@ from lawscope.errors import LawscopeError
 
 FloatArray = NDArray[np.float64]
 LARGEST = 200.0  # logits beyond it have losses like e^−400
+SMALLEST = 1e-100  # lightest over heaviest class
 LOSSES = ("cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed", "mse")
 
 
@@ -161,6 +162,11 @@ def group(counts: FloatArray, loss: Loss) -> Grouping:
     sizes = np.array([float(len(classes)) for classes in groups])
     # As shares of the heaviest, so that neither a sum nor a ratio overflows.
     share = [heavy[classes[0]] / heavy[groups[0][0]] for classes in groups]
+    if share[-1] < SMALLEST:
+        raise LawscopeError(
+            "The lightest class has less than a part in 10¹⁰⁰ of the heaviest; beyond a ratio of "
+            "1e100 floats end: leave it out."
+        )
     total = sum(part * len(classes) for part, classes in zip(share, groups, strict=True))
     offsets = np.zeros(len(groups))
     if loss.adjustment:
