@@ -105,7 +105,7 @@ def test_verdict_cannot_be_told():
     assert "four stations" in RULE
 
 
-def advice(curve, spread=0.01, others=None, granularity="layers"):
+def advice(curve, spread=0.01, others=None, granularity="layers", counts=(100, 100)):
     curve = np.array(curve, dtype=float)
     again = replicates(curve, spread)
     fit = fit_line(np.exp(curve), again)
@@ -117,14 +117,17 @@ def advice(curve, spread=0.01, others=None, granularity="layers"):
         fit=fit,
         replicates=again,
         granularities={granularity: fit, **(others or {})},
-        smallest_class=100,
+        counts=np.array(counts),
     )
 
 
 def test_advice_on_depth_names_the_layer_after_which_nothing_happens():
     sentence = advice([0, -1, -2, -3, -4, -3.98, -3.97, -3.96])[0]
     assert sentence.startswith("Depth beyond layer 4 ('s4') does nothing here: the last 3 layers")
-    assert "does not lower D (from 1 to 1.35)" in advice([0, 0.1, 0.2, 0.1, 0.3])[0]
+    flat = [0, 0.1, 0.2, 0.1, 0.3]
+    assert "does not lower D (from 1 to 1.35), as if untrained: check" in advice(flat)[0]
+    merged = advice(flat, counts=(500, 5))[0]
+    assert "rare classes had merged (there are between 5 and 500 samples per class)" in merged
 
 
 def test_advice_on_balance_both_ways():
@@ -148,7 +151,7 @@ def test_advice_on_granularity_risers_and_samples():
         fit=fit,
         replicates=biased,
         granularities={},
-        smallest_class=7,
+        counts=np.array([7, 20]),
     )
     assert "as few as 7" in said[-1]
 

@@ -17,6 +17,7 @@ IDLE = float(np.log(0.8))
 UNBALANCED = 0.5
 STRAIGHTER = 0.01
 BIASED = 0.25
+IMBALANCED = 5
 
 
 def advise(
@@ -28,7 +29,7 @@ def advise(
     fit: LineFit,
     replicates: Replicates | None,
     granularities: dict[str, LineFit],
-    smallest_class: int,
+    counts: NDArray[np.int64],
 ) -> tuple[str, ...]:
     """Advice on depth, balance, granularity and sample size; the most important first.
 
@@ -40,7 +41,7 @@ def advise(
     if not np.isfinite(curve).all() or not np.isfinite(_curves(replicates)).all():
         replicates = None  # nothing sure can be said
     if replicates is not None and len(curve) > 2:
-        idle = _idle_top(unit, stations, curve, replicates)
+        idle = _idle_top(unit, stations, curve, replicates, counts)
         sentences += idle
         if not idle and verdict != "holds":
             sentences += _balance(unit, curve, fit, replicates)
@@ -53,7 +54,7 @@ def advise(
             f"D halves every {fit.half_life:.1f} {unit}s.",
         )
     if replicates is not None:
-        sentences += _samples(curve, replicates, smallest_class)
+        sentences += _samples(curve, replicates, int(counts.min()))
     if verdict == "does not hold" and not sentences:
         sentences += _uneven(stations, fit)
     if not sentences:
@@ -69,17 +70,27 @@ def _curves(replicates: Replicates | None) -> FloatArray:
 
 
 def _idle_top(
-    unit: str, stations: Sequence[str], curve: FloatArray, replicates: Replicates
+    unit: str,
+    stations: Sequence[str],
+    curve: FloatArray,
+    replicates: Replicates,
+    counts: NDArray[np.int64],
 ) -> list[str]:
     """Stations at the top that together surely keep more than four fifths of D."""
     low, high = replicates.interval(lambda c: c[-1] - c[:-1], curve)
     last = len(curve) - 1
     if high[0] >= 0 and low[0] > -HALVING:
-        return [
-            f"The network does not lower D (from {np.exp(curve[0]):.3g} to "
-            f"{np.exp(curve[-1]):.3g}), as if untrained: check that the weights were loaded, then "
-            "train it."
-        ]
+        said = (
+            f"The network does not lower D (from {np.exp(curve[0]):.3g} to {np.exp(curve[-1]):.3g})"
+        )
+        if counts.max() > IMBALANCED * counts.min():
+            # Merged means of rare classes make D large however well the others are separated.
+            return [
+                f"{said}, as if untrained or as if rare classes had merged (there are between "
+                f"{counts.min()} and {counts.max()} samples per class): look at the class-wise D "
+                "and at ls.collapse before training longer."
+            ]
+        return [f"{said}, as if untrained: check that the weights were loaded, then train it."]
     beyond = last
     while beyond > 0 and low[beyond - 1] > IDLE:
         beyond -= 1

@@ -159,7 +159,7 @@ class SeparationObserver:
                 fit=fit,
                 replicates=replicates,
                 granularities=fits,
-                smallest_class=int(counts.min()),
+                counts=counts,
             ),
             granularity=granularity,
             granularities=fits,
