@@ -28,7 +28,7 @@ MLP: dict[str, Any] = {
     "lr": 0.1,
     "batch": 128,
     "weight_decay": 5e-3,
-    "epochs": 100,
+    "epochs": 350,
 }
 SETTING: dict[str, Any] = {"dataset": EMBEDDED, "seeds": 3}
 PAPER_SETTING: dict[str, Any] = {"dataset": WHOLE, "seeds": 1}

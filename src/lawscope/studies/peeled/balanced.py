@@ -3,7 +3,7 @@
 ``lawscope study run peeled/balanced``: the theorem on balanced training (001; 000, part I). The
 program is solved for several numbers of classes K and energies, with its certificate. That features
 of one class are equal is an outcome, not an assumption: for a small K the nonconvex problem with
-several free features per class is descended from random starts as well. About 2 seconds on one
+several free features per class is descended from random starts as well. About 5 seconds on one
 core; 5 starts, no network is trained.
 
 The documents: any global minimiser has h_{k,i} = √(E_H/E_W)·w_k, and the w_k form a simplex
