@@ -164,8 +164,8 @@ def mean_of_pairs(cosines: Any) -> float | None:
 
     Example:
         >>> import numpy as np
-        >>> mean_of_pairs(np.array([[1, 0.5, 0.2], [0.5, 1, 0.5], [0.2, 0.5, 1]]))
-        0.4
+        >>> mean_of_pairs(np.array([[1, 0.5, 0.5], [0.5, 1, 0.125], [0.5, 0.125, 1]]))
+        0.375
     """
     count = len(cosines)
     mean = float((cosines.sum() - cosines.trace()) / (count * (count - 1)))

@@ -9,7 +9,7 @@ The paper (its authors' code): VGG11 and ResNet18, 6000 images of a majority cla
 0.1 divided by ten twice, weight decay 5e-4, batches of 128, 350 epochs, R up to 1000. ``paper``
 has the zoo's VGG11, with 5×5 filters, and its residual network with 64 channels. ``cpu`` has fewer
 images of 10×10. Feed-forward networks of 4 layers have the paper's recipe, 500 images of a majority
-class (R = 500 leaves one of a minority class), 3 seeds, and weight decay 5e-3, or 5e-4 with K_A = 5.
+class (R = 500 leaves one of a minority class), 3 seeds, weight decay 5e-3 and, for K_A = 5, 5e-4.
 With K_A = 5, weight decay 5e-3, 200 images of a majority class and one seed: a VGG11 with 4 first
 filters on images blown up to 32×32 (lr 0.03, batches of 32, 40 epochs) and a residual network of
 four blocks with 8 channels (lr 0.01, batches of 64, 60 epochs). 50 trainings, MINUTES on one core.
