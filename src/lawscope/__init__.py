@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from lawscope.laws.collapse import collapse as collapse
     from lawscope.laws.collapse_result import Collapse as Collapse
     from lawscope.laws.line import LineFit as LineFit
+    from lawscope.laws.next_token import next_token as next_token
+    from lawscope.laws.next_token_observer import NextTokenObserver as NextTokenObserver
+    from lawscope.laws.next_token_result import NextToken as NextToken
     from lawscope.laws.report import Report as Report
     from lawscope.laws.scan import scan as scan
     from lawscope.laws.separation import separation as separation
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from lawscope.papers import citation as citation
     from lawscope.statistics.class_scatter import ClassScatter as ClassScatter
     from lawscope.statistics.fuzziness import fuzziness as fuzziness
+    from lawscope.statistics.prediction_residual import prediction_residual as prediction_residual
     from lawscope.studies.advise_depth import advise_depth as advise_depth
     from lawscope.studies.depth_advice import DepthAdvice as DepthAdvice
     from lawscope.theory.layer_peeled.collapse_report import CollapseReport as CollapseReport
@@ -60,6 +64,8 @@ _HOMES = {
     "LawscopeWarning": "lawscope.errors",
     "LineFit": "lawscope.laws.line",
     "LocalPeeled": "lawscope.theory.layer_peeled.local",
+    "NextToken": "lawscope.laws.next_token_result",
+    "NextTokenObserver": "lawscope.laws.next_token_observer",
     "OversamplingPlan": "lawscope.training.oversampling",
     "Peeled": "lawscope.theory.layer_peeled.peeled",
     "Report": "lawscope.laws.report",
@@ -73,11 +79,13 @@ _HOMES = {
     "collapse_threshold": "lawscope.theory.layer_peeled.threshold",
     "fix_classifier": "lawscope.training.fixed_classifier",
     "fuzziness": "lawscope.statistics.fuzziness",
+    "next_token": "lawscope.laws.next_token",
     "oversampling_weights": "lawscope.training.oversampling",
     "peel": "lawscope.theory.layer_peeled.peeled",
     "peel_layers": "lawscope.theory.layer_peeled.layers",
     "peel_q_norm": "lawscope.theory.layer_peeled.q_norm",
     "peel_sweep": "lawscope.theory.layer_peeled.sweep",
+    "prediction_residual": "lawscope.statistics.prediction_residual",
     "scan": "lawscope.laws.scan",
     "separation": "lawscope.laws.separation",
     "stations": "lawscope.capture.discover",
@@ -95,6 +103,8 @@ __all__ = [
     "LawscopeWarning",
     "LineFit",
     "LocalPeeled",
+    "NextToken",
+    "NextTokenObserver",
     "OversamplingPlan",
     "Peeled",
     "Report",
@@ -109,11 +119,13 @@ __all__ = [
     "collapse_threshold",
     "fix_classifier",
     "fuzziness",
+    "next_token",
     "oversampling_weights",
     "peel",
     "peel_layers",
     "peel_q_norm",
     "peel_sweep",
+    "prediction_residual",
     "scan",
     "separation",
     "stations",

@@ -13,6 +13,10 @@ PAPERS = {
         "layer-peeled model: Minority collapse in imbalanced training. Proceedings of the National "
         "Academy of Sciences 118(43), 2021. arXiv:2101.12699."
     ),
+    "next_token": (
+        "Hangfeng He and Weijie J. Su. A law of next-token prediction in large language models. "
+        "2024. arXiv:2408.13442."
+    ),
     "separation": (
         "Hangfeng He and Weijie J. Su. A law of data separation in deep learning. "
         "Proceedings of the National Academy of Sciences 120(36), 2023. arXiv:2210.17020."

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch.distributed as dist
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.class_scatter import ClassScatter
+
+T = TypeVar("T")
 
 
 def all_merge(statistic: ClassScatter) -> ClassScatter:
@@ -23,14 +27,23 @@ def all_merge(statistic: ClassScatter) -> ClassScatter:
     Raises:
         LawscopeError: no process group.
     """
+    merged, *others = gathered(statistic)
+    for other in others:
+        merged.merge(other)
+    return merged
+
+
+def gathered(part: T) -> list[T]:
+    """What every rank hands in, in rank order, on every rank.
+
+    Raises:
+        LawscopeError: no process group.
+    """
     if not (dist.is_available() and dist.is_initialized()):
         raise LawscopeError(
             "distributed=True needs torch.distributed; call init_process_group() first, or start "
             "the program with torchrun."
         )
-    gathered: list[ClassScatter | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, statistic)
-    merged, *others = (part for part in gathered if part is not None)
-    for other in others:
-        merged.merge(other)
-    return merged
+    parts: list[T | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(parts, part)
+    return [part for part in parts if part is not None]

@@ -1,0 +1,70 @@
+"""Which norm a language model ends with, told from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from lawscope.capture.language import Blocks, Call
+from lawscope.capture.row_norm import NormKind, RowNorm
+
+KINDS: tuple[NormKind, ...] = ("LayerNorm", "RMSNorm")
+EPS = (1e-5, 1e-6, 1e-8, 1e-12)  # in use, the most frequent first
+_EPS_NAMES = ("eps", "variance_epsilon", "epsilon", "norm_eps")
+
+
+def find_final_norm(calls: Sequence[Call], blocks: Blocks) -> tuple[RowNorm, str]:
+    """The norm between the last block and the head.
+
+    Among what modules that run after the last block take in and give out, the first that is the
+    last block's output normalised, up to a gain and a shift per channel. Taking inputs into
+    account finds norms that are no modules.
+
+    Args:
+        calls: from :func:`~lawscope.capture.language.watch`.
+        blocks: of the model.
+
+    Returns:
+        The norm without its parameters, and the kind of module it was found at; kind "none" where
+        the last block's output goes to the head as it is.
+    """
+    end = next(call for call in calls if call.module is blocks.modules[-1])
+    assert end.stream_out is not None
+    rows = end.stream_out.double().flatten(0, 1)
+    tolerance = 20 * torch.finfo(end.stream_out.dtype).eps ** 0.75
+    for call in sorted((c for c in calls if c.entered > end.entered), key=lambda c: c.entered):
+        if any(call.module is inner for inner in blocks.modules[-1].modules()):
+            continue
+        for tensor in (call.stream_out, call.stream_in):
+            if tensor is None or tensor.shape != end.stream_out.shape:
+                continue
+            norm = _norm(rows, tensor.double().flatten(0, 1), _eps(call.module), tolerance)
+            if norm is not None:
+                return norm, type(call.module).__name__
+    return RowNorm("none"), ""
+
+
+def _norm(rows: Tensor, made: Tensor, eps: Sequence[float], tolerance: float) -> RowNorm | None:
+    """The norm whose channels ``made`` follows by a straight line each, if any."""
+    candidates = [RowNorm("none"), *(RowNorm(kind, e) for kind in KINDS for e in eps)]
+    misfits = [_misfit(norm, rows, made) for norm in candidates]
+    best = min(range(len(candidates)), key=lambda i: misfits[i])
+    return candidates[best] if best and misfits[best] < tolerance else None
+
+
+def _misfit(norm: RowNorm, rows: Tensor, made: Tensor) -> float:
+    """Share of the variation of ``made`` that no gain and shift per channel explain."""
+    zero = torch.zeros(rows.shape[1], dtype=rows.dtype, device=rows.device)
+    x = norm(rows, zero, torch.float64)
+    x, y = x - x.mean(dim=0), made - made.mean(dim=0)
+    gain = (x * y).sum(dim=0) / x.square().sum(dim=0).clamp(min=1e-300)
+    whole = float(y.norm())
+    return float((y - gain * x).norm()) / whole if whole > 0 else 1.0
+
+
+def _eps(module: nn.Module) -> tuple[float, ...]:
+    """What a module calls its ε, or what it may be."""
+    own = (getattr(module, name, None) for name in _EPS_NAMES)
+    return next(((value,) for value in own if isinstance(value, float)), EPS)

@@ -1,0 +1,189 @@
+"""Batches of token ids: what the model is given, where it is measured, what is to be predicted."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lawscope.errors import LawscopeError
+
+Task = Literal["causal", "masked", "encoder-decoder"]
+TASKS: tuple[Task, ...] = ("causal", "masked", "encoder-decoder")
+OFFSETS = {"next": 1, "next-next": 2, "current": 0, "previous": -1}
+MASKED_SHARE = 0.15
+
+
+@dataclass(frozen=True, eq=False)
+class TokenBatch:
+    """One batch of sequences, on the CPU.
+
+    Attributes:
+        ids: tokens of the stream that is measured, shape (B, T).
+        real: where they are no padding, shape (B, T).
+        extra: other named inputs of the model.
+        named: whether the ids came by name.
+    """
+
+    ids: Tensor
+    real: Tensor
+    extra: dict[str, Any]
+    named: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where a batch is measured and what is predicted there.
+
+    Attributes:
+        rows: positions in the flattened (B·T), those of one sequence together, shape (n,).
+        targets: token ids to predict there, shape (n, q).
+        sequences: the sequence of each row, shape (n,).
+    """
+
+    rows: Tensor
+    targets: Tensor
+    sequences: Tensor
+
+
+def read_tokens(raw: Any, task: Task = "causal") -> TokenBatch:
+    """Token ids (B, T), alone or in a dict with ``input_ids`` and ``attention_mask``.
+
+    Raises:
+        LawscopeError: not token ids, or sequences of one token.
+    """
+    ids_name, mask_name = "input_ids", "attention_mask"
+    if task == "encoder-decoder":
+        ids_name, mask_name = "decoder_input_ids", "decoder_attention_mask"
+    extra: dict[str, Any] = {}
+    found, mask = raw, None
+    if isinstance(raw, Mapping):
+        if ids_name not in raw:
+            raise LawscopeError(
+                f"A batch has the entries {', '.join(map(repr, raw))}; {task} models need "
+                f"{ids_name!r}, token ids of shape (batch, tokens)."
+            )
+        extra = {k: v for k, v in raw.items() if k not in ("labels", ids_name)}
+        found, mask = raw[ids_name], raw.get(mask_name)
+    elif isinstance(raw, list | tuple) and len(raw) == 1:
+        found = raw[0]  # a TensorDataset yields tuples of one
+    elif task == "encoder-decoder":
+        raise LawscopeError(
+            "An encoder–decoder needs batches that are dicts with 'input_ids' and "
+            "'decoder_input_ids'."
+        )
+    ids = _ids(found)
+    real = torch.ones_like(ids, dtype=torch.bool)
+    if mask is not None:
+        real = torch.as_tensor(mask).cpu() != 0
+        if real.shape != ids.shape:
+            raise LawscopeError(
+                f"{mask_name} has shape {tuple(real.shape)}, the token ids {tuple(ids.shape)}."
+            )
+    return TokenBatch(ids, real, extra, isinstance(raw, Mapping))
+
+
+def _ids(found: Any) -> Tensor:
+    ids = torch.from_numpy(found) if isinstance(found, np.ndarray) else found
+    if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dim() not in (1, 2):
+        shape = f" of shape {tuple(ids.shape)}" if isinstance(ids, Tensor) else ""
+        kind = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
+        raise LawscopeError(
+            f"A batch is {kind}{shape}; yield integer token ids of shape (batch, tokens)."
+        )
+    ids = ids.reshape(-1, ids.shape[-1]).to("cpu", torch.int64)
+    if ids.shape[1] < 2:
+        raise LawscopeError("Sequences of one token have no next token; make windows longer.")
+    return ids
+
+
+def model_inputs(
+    model: nn.Module, batch: TokenBatch, ids: Tensor, task: Task = "causal"
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword inputs on the model's device.
+
+    Named inputs the model has no parameter for are left out. Caches are switched off, and logits
+    of all positions but the last, where the model can: nothing here reads them.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    first = next(model.parameters(), None)
+    device = torch.device("cpu") if first is None else first.device
+    kwargs = {k: v for k, v in batch.extra.items() if takes_any or k in parameters}
+    switches = {"use_cache": False, "logits_to_keep": 1}
+    kwargs |= {name: value for name, value in switches.items() if name in parameters}
+    name = "decoder_input_ids" if task == "encoder-decoder" else "input_ids"
+    args: tuple[Any, ...] = (ids,)
+    if batch.named and (takes_any or name in parameters):
+        args, kwargs = (), {name: ids, **kwargs}
+    moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in kwargs.items()}
+    return tuple(a.to(device) for a in args), moved
+
+
+def places(batch: TokenBatch, targets: Sequence[str], bos: int | None) -> Places:
+    """Positions where every target exists: real tokens whose neighbours asked for are real.
+
+    The first token of a sequence is left out when it is the beginning-of-sequence token, whose
+    features are the same in all sequences.
+    """
+    kept = batch.real.clone()
+    for target in targets:
+        kept &= _shifted(batch.real, OFFSETS[target])
+    if bos is not None:
+        first = batch.real & (batch.real.cumsum(dim=1) == 1)
+        kept &= ~(first & (batch.ids == bos))
+    rows = torch.nonzero(kept.flatten())[:, 0]
+    wanted = [_shifted(batch.ids, OFFSETS[target]).flatten()[rows] for target in targets]
+    return Places(rows, torch.stack(wanted, dim=1), rows // batch.ids.shape[1])
+
+
+def _shifted(values: Tensor, offset: int) -> Tensor:
+    """Entry t is entry t + offset of ``values`` (B, T); zero beyond the ends."""
+    result = torch.zeros_like(values)
+    length = values.shape[1]
+    if offset >= 0:
+        result[:, : length - offset] = values[:, offset:]
+    else:
+        result[:, -offset:] = values[:, :offset]
+    return result
+
+
+def mask_tokens(
+    batch: TokenBatch, mask_token: int, special: set[int], indices: Sequence[int], seed: int
+) -> tuple[Tensor, Places]:
+    """Hide 15 % of the tokens of every sequence; they are measured and predicted.
+
+    Which ones depends on the seed and the sequence's global index alone, not on the batch.
+
+    Returns:
+        The ids with holes, and the places.
+    """
+    hidden = torch.zeros_like(batch.real)
+    plain = batch.real & ~torch.isin(batch.ids, torch.tensor(sorted(special), dtype=torch.int64))
+    for i, index in enumerate(indices):
+        eligible = torch.nonzero(plain[i])[:, 0]
+        generator = torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
+        count = max(1, round(MASKED_SHARE * len(eligible)))
+        hidden[i, eligible[torch.randperm(len(eligible), generator=generator)[:count]]] = True
+    rows = torch.nonzero(hidden.flatten())[:, 0]
+    targets = batch.ids.flatten()[rows][:, None]
+    ids = batch.ids.masked_fill(hidden, mask_token)
+    return ids, Places(rows, targets, rows // batch.ids.shape[1])
+
+
+def first_token(config: Any) -> int | None:
+    """The beginning-of-sequence token of a configuration, if it has one."""
+    bos = getattr(config, "bos_token_id", None)
+    return bos if isinstance(bos, int) else None
+
+
+def special_tokens(config: Any) -> set[int]:
+    """Tokens of a configuration that are no text."""
+    names = ("bos", "eos", "pad", "cls", "sep")
+    found = (getattr(config, f"{name}_token_id", None) for name in names)
+    return {token for token in found if isinstance(token, int)}

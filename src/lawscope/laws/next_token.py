@@ -1,0 +1,146 @@
+"""The law of next-token prediction: 1 − R² falls by an equal factor per block (000, part III)."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from torch import Tensor, nn
+
+from lawscope.capture.token_batches import Task
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.laws.next_token_control import untrained
+from lawscope.laws.next_token_observer import FOLDS, NextTokenObserver
+from lawscope.laws.next_token_result import NextToken
+from lawscope.laws.next_token_settings import Normalization
+from lawscope.progress import progress as progress_bar
+from lawscope.statistics.comoments import Precision
+from lawscope.statistics.memory import DEFAULT_MEMORY
+
+
+def next_token(
+    model: nn.Module,
+    batches: Any,
+    *,
+    targets: Sequence[str] = ("next",),
+    normalization: Normalization = "final-norm",
+    folds: int = FOLDS,
+    precision: Precision = "float64",
+    task: Task = "causal",
+    onehot: bool = True,
+    memory: str | int = DEFAULT_MEMORY,
+    control: nn.Module | str | None = "auto",
+    mask_token: int | None = None,
+    seed: int = 0,
+    every: int = 1,
+    distributed: bool = False,
+    progress: bool | None = None,
+) -> NextToken:
+    """Measure how well each block of a language model predicts the next token by a straight map.
+
+    The features of token t at block l predict the vocabulary index of token t + 1 by least squares
+    with intercept; PR_l = SSE/SST = 1 − R², and the law is log PR_l ≈ log PR_1 + (l − 1)·log ρ
+    (000, part III). One pass; nothing but moments is kept.
+
+    Args:
+        model: any language model that maps token ids (B, T) to logits; Hugging Face or plain
+            PyTorch. Run in eval mode without gradients and left exactly as found.
+        batches: token ids (B, T), or dicts with ``input_ids`` and ``attention_mask``: a list, a
+            DataLoader or a generator.
+        targets: what to predict: "next", "next-next", "current", "previous"; the first is the
+            result, the others are in ``result.targets``. Measured where all of them exist.
+        normalization: of every block's output, without parameters: "final-norm" (as the model's
+            own final norm does), "none", "layer-norm" or "rms-norm".
+        folds: folds of sequences, for the interval and for cross-validation. Sequence j belongs
+            to fold j mod ``folds``.
+        precision: "float64", or "fast": products in float32, sums in float64.
+        task: "causal", "masked" (15 % of the tokens are hidden, measured and predicted) or
+            "encoder-decoder" (the decoder is measured).
+        onehot: whether to measure the vocabulary-free residual too.
+        memory: budget for its table of sums per token type; beyond, random codings estimate it.
+        control: the same network untrained: "auto" makes one where that is possible; or a module;
+            or None.
+        mask_token: id of the mask token, for "masked".
+        seed: of the hidden positions, for "masked".
+        every: measure every so many-th block only, which takes as many times less memory; the
+            line is then per measured block.
+        distributed: merge over the ranks of ``torch.distributed``; every rank must call it.
+        progress: show a bar; by default when it takes long and a terminal is there.
+
+    Returns:
+        PR per block, its line, verdict and advice.
+
+    Raises:
+        LawscopeError: the model or the batches cannot be measured; the sentence says why and what
+            to do.
+
+    Example:
+        >>> import torch
+        >>> from lawscope.zoo.language import gpt
+        >>> _ = torch.manual_seed(0)
+        >>> model = gpt(vocabulary=50, width=8, depth=4, heads=2, context=30)
+        >>> batches = [torch.randint(0, 50, (10, 30)) for _ in range(4)]
+        >>> next_token(model, batches, control=None).blocks
+        ('embedding', 'blocks.0', 'blocks.1', 'blocks.2', 'blocks.3')
+    """
+    first, everything, total = _batches(batches)
+    settings: dict[str, Any] = {
+        "targets": targets,
+        "normalization": normalization,
+        "folds": folds,
+        "precision": precision,
+        "task": task,
+        "onehot": onehot,
+        "memory": memory,
+        "mask_token": mask_token,
+        "seed": seed,
+        "every": every,
+    }
+    with ExitStack() as stack:
+        observer = stack.enter_context(NextTokenObserver(model, first, **settings))
+        twin = untrained(observer.model) if control == "auto" else control
+        if isinstance(twin, str):
+            raise LawscopeError(f"control={control!r} is not known; pass a module, 'auto' or None.")
+        observers = [observer]
+        if twin is not None:
+            observers.append(stack.enter_context(NextTokenObserver(twin, first, **settings)))
+        advance = stack.enter_context(progress_bar("measuring tokens", total, progress))
+        for batch in everything:
+            advance(observer.update(batch))
+            for each in observers[1:]:
+                each.update(batch)
+        if distributed:
+            for each in observers:
+                each.all_merge()
+    reference = observers[1].result() if twin is not None else None
+    result = observer.result(reference)
+    for sentence in result.warnings:
+        warnings.warn(sentence, LawscopeWarning, stacklevel=2)
+    return result
+
+
+def _batches(batches: Any) -> tuple[Any, Iterator[Any], int | None]:
+    """The first batch, all of them, and the number of tokens where it can be known."""
+    if isinstance(batches, Tensor | dict):
+        batches = [batches]
+    if not isinstance(batches, Iterable):
+        raise LawscopeError(
+            f"The batches are a {type(batches).__name__}; pass a list, a DataLoader or a "
+            "generator of token ids (B, T)."
+        )
+    total = None
+    if isinstance(batches, Sequence):
+        tensors = [
+            b["input_ids"] if isinstance(b, dict) and "input_ids" in b else b for b in batches
+        ]
+        if all(isinstance(t, Tensor) for t in tensors):
+            total = sum(t.numel() for t in tensors)
+    every = iter(batches)
+    try:
+        first = next(every)
+    except StopIteration:
+        raise LawscopeError("There are no batches: nothing to measure.") from None
+    return first, itertools.chain([first], every), total

@@ -1,0 +1,251 @@
+"""Watching a language model for the law of next-token prediction: moments in, result out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lawscope.capture.language_probe import LanguageModel
+from lawscope.capture.language_session import LanguageSession, open_language
+from lawscope.capture.row_norm import RowNorm
+from lawscope.capture.token_batches import (
+    Places,
+    Task,
+    TokenBatch,
+    first_token,
+    mask_tokens,
+    model_inputs,
+    places,
+    read_tokens,
+    special_tokens,
+)
+from lawscope.capture.untouched import unwrapped
+from lawscope.errors import LawscopeError
+from lawscope.laws.next_token_result import NextToken
+from lawscope.laws.next_token_settings import Normalization, Settings, chosen_norm
+from lawscope.laws.next_token_summary import summarise
+from lawscope.statistics.comoments import Precision
+from lawscope.statistics.distributed import gathered
+from lawscope.statistics.memory import DEFAULT_MEMORY, parse_memory
+from lawscope.statistics.prediction_moments import PredictionMoments
+
+FOLDS = 5
+
+
+class NextTokenObserver:
+    """Gathers the moments of every block while text goes through a language model.
+
+    Args:
+        model: the language model; left exactly as found.
+        example: a batch to find the blocks with; it is not measured.
+        targets: see :func:`lawscope.next_token`, as are the others.
+
+    Example:
+        >>> from lawscope.zoo.language import gpt
+        >>> _ = torch.manual_seed(0)
+        >>> ids = torch.randint(0, 50, (40, 30))
+        >>> model = gpt(50, width=16, depth=4, heads=2, context=30)
+        >>> with NextTokenObserver(model, ids) as observer:
+        ...     (observer.update(ids[:20]), observer.update(ids[20:]))
+        (580, 580)
+        >>> observer.result().n
+        1160
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        example: Any,
+        *,
+        targets: Sequence[str] = ("next",),
+        normalization: Normalization = "final-norm",
+        folds: int = FOLDS,
+        precision: Precision = "float64",
+        task: Task = "causal",
+        onehot: bool = True,
+        memory: str | int = DEFAULT_MEMORY,
+        mask_token: int | None = None,
+        seed: int = 0,
+        every: int = 1,
+    ) -> None:
+        self.model = unwrapped(model)
+        named = ("masked",) if task == "masked" else tuple(targets)
+        budget = parse_memory(memory)
+        self.settings = Settings(
+            named, normalization, folds, precision, task, onehot, budget, mask_token, seed, every
+        )
+        config = getattr(self.model, "config", None)
+        self.bos = first_token(config) if task == "causal" else None
+        self._special = special_tokens(config)
+        self._example = read_tokens(example, task)
+        self._stack = ExitStack()
+        self._session: LanguageSession | None = None
+        self.sequences = 0
+        self.left_out = 0
+        self.seconds = 0.0
+        self.found: LanguageModel
+        self.names: tuple[str, ...] = ()
+        self.norm = RowNorm()
+        self.statistics: list[PredictionMoments] = []
+
+    def __enter__(self) -> NextTokenObserver:
+        """Open the model; it is put back as it was found after ``with``."""
+        task, every = self.settings.task, self.settings.every
+        opened = open_language(self.model, self._example, task, every)
+        self._session = self._stack.enter_context(opened)
+        if not self.statistics:
+            self.found, self.names = self._session.found, self._session.names
+            self.norm = chosen_norm(self.settings.normalization, self.found.norm)
+            self.statistics = self._fresh()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Take the hooks off and put everything back."""
+        self._session = None
+        self._stack.close()
+
+    @property
+    def n(self) -> int:
+        """Tokens measured so far."""
+        return self.statistics[0].n if self.statistics else 0
+
+    def update(self, batch: Any, *, first: int | None = None, stride: int = 1) -> int:
+        """Run a batch and take in its features.
+
+        Args:
+            batch: token ids (B, T), or a dict with ``input_ids`` and ``attention_mask``.
+            first: global index of its first sequence, which decides its fold; by default the
+                number of sequences seen. With ``stride``, processes that share a text keep the
+                folds of a single one.
+            stride: from one sequence of the batch to the next.
+
+        Returns:
+            How many tokens were measured.
+
+        Raises:
+            LawscopeError: not token ids, a block that gives NaN, or too little memory.
+        """
+        if self._session is None:
+            raise LawscopeError("The observer is closed; call update() inside 'with observer:'.")
+        begun = time.perf_counter()
+        tokens = read_tokens(batch, self.settings.task)
+        start = self.sequences if first is None else first
+        indices = range(start, start + stride * len(tokens.ids), stride)
+        ids, where = self._where(tokens, indices)
+        self.sequences += len(tokens.ids)
+        self.left_out += int(tokens.real.sum()) - len(where.rows)
+        folds = (start + stride * where.sequences) % self.settings.folds
+        order = folds.argsort(stable=True)
+        where = Places(where.rows[order], where.targets[order], where.sequences[order])
+        self._session.run(
+            model_inputs(self.model, tokens, ids, self.settings.task),
+            tokens.ids.shape,
+            lambda position, hidden: self._take(position, hidden, where, folds[order]),
+        )
+        self.seconds += time.perf_counter() - begun
+        return len(where.rows)
+
+    def merge(self, other: NextTokenObserver) -> None:
+        """Add what another observer of the same model and settings has seen."""
+        for ours, theirs in zip(self.statistics, other.statistics, strict=True):
+            ours.merge(theirs)
+        self.sequences += other.sequences
+        self.left_out += other.left_out
+        self.seconds = max(self.seconds, other.seconds)
+
+    def all_merge(self) -> None:
+        """Add what all ranks of ``torch.distributed`` have seen, in rank order; all must call it.
+
+        Raises:
+            LawscopeError: no process group.
+        """
+        merged = self._fresh()
+        for i, statistic in enumerate(self.statistics):
+            for state in gathered({k: v.cpu() for k, v in statistic.state_dict().items()}):
+                part = self._fresh_block(i)
+                part.load_state_dict(state)
+                merged[i].merge(part)
+        self.statistics = merged
+        counts = gathered((self.sequences, self.left_out, self.seconds))
+        self.sequences, self.left_out = sum(c[0] for c in counts), sum(c[1] for c in counts)
+        self.seconds = max(c[2] for c in counts)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything gathered so far, as tensors that safetensors can write."""
+        state = {
+            f"{i}.{name}": tensor.detach().cpu().contiguous()
+            for i, statistic in enumerate(self.statistics)
+            for name, tensor in statistic.state_dict().items()
+        }
+        state["counts"] = torch.tensor([self.sequences, self.left_out])
+        state["seconds"] = torch.tensor(self.seconds)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state given by :meth:`state_dict` with the same model and settings.
+
+        Raises:
+            LawscopeError: the state is of another model or other settings.
+        """
+        blocks = {int(name.split(".")[0]) for name in state if "." in name}
+        if len(blocks) != len(self.statistics):
+            raise LawscopeError(
+                f"The saved moments are of {len(blocks) - 1} blocks, the model has "
+                f"{len(self.statistics) - 1}; resume with the same model."
+            )
+        for i, statistic in enumerate(self.statistics):
+            prefix = f"{i}."
+            part = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            statistic.load_state_dict(part)
+        self.sequences, self.left_out = state["counts"].tolist()
+        self.seconds = float(state["seconds"])
+
+    def result(self, control: NextToken | None = None) -> NextToken:
+        """The law as it shows in what was seen.
+
+        Args:
+            control: the same measurement of the untrained network.
+
+        Raises:
+            LawscopeError: not more tokens than features.
+        """
+        return summarise(self, control)
+
+    def _where(self, tokens: TokenBatch, indices: Sequence[int]) -> tuple[Tensor, Places]:
+        if self.settings.task != "masked":
+            return tokens.ids, places(tokens, self.settings.targets, self.bos)
+        assert self.settings.mask_token is not None
+        special = self._special | {self.settings.mask_token}
+        return mask_tokens(tokens, self.settings.mask_token, special, indices, self.settings.seed)
+
+    def _take(self, position: int, hidden: Tensor, where: Places, folds: Tensor) -> None:
+        """Add the features of one block, shape (B, T, d)."""
+        rows = hidden.reshape(-1, hidden.shape[2]).index_select(0, where.rows.to(hidden.device))
+        if not bool(rows.sum(dtype=torch.promote_types(rows.dtype, torch.float32)).isfinite()):
+            raise LawscopeError(
+                f"Block '{self.names[position]}' gives NaN or infinite activations; load the model "
+                "in a wider dtype (float32 or bfloat16 instead of float16), or check its weights."
+            )
+        self.statistics[position].update(rows, where.targets, folds)
+
+    def _fresh(self) -> list[PredictionMoments]:
+        return [self._fresh_block(i) for i in range(len(self.names))]
+
+    def _fresh_block(self, i: int) -> PredictionMoments:
+        settings, blocks = self.settings, self.found.blocks
+        tables = len(self.names) * len(settings.targets)
+        return PredictionMoments(
+            blocks.width,
+            len(settings.targets),
+            folds=settings.folds,
+            precision=settings.precision,
+            prepare=self.norm,
+            token_bytes=settings.memory // tables if settings.onehot else 0,
+            dtype=blocks.dtypes[i],
+            device=blocks.devices[i],
+        )

@@ -1,0 +1,122 @@
+"""Does PR fall along a straight line through the blocks? A rule on intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lawscope.laws.line import LineFit
+from lawscope.laws.separation_result import Verdict
+from lawscope.laws.uncertainty import Replicates
+from lawscope.statistics.prediction_residual import ENOUGH
+
+FloatArray = NDArray[np.float64]
+MIN_BLOCKS = 4
+STRAIGHT = -0.9
+BENT = 0.2
+LAST_BLOCKS = 2
+
+RULE = (
+    "The law holds when two things are certain at the 95 % level: (1) the fitted line of log PR "
+    "over the blocks falls; (2) the Pearson correlation of log PR with the block index is below "
+    f"{STRAIGHT}. It does not hold when one of them is certainly false. Otherwise, with fewer than "
+    f"{MIN_BLOCKS} blocks, fewer than {ENOUGH} tokens per feature, or without an interval, it "
+    "cannot be told. A bend of the last block or two, away from the line through the others by "
+    f"certainly more than {BENT:.0%} of its fall, is named and does not decide."
+)
+
+
+def judge(
+    fit: LineFit, curve: FloatArray, replicates: Replicates | None, n: int, d: int
+) -> tuple[Verdict, str]:
+    """Apply :data:`RULE`.
+
+    Args:
+        fit: the line with its intervals.
+        curve: log PR per block, shape (L,).
+        replicates: of the curve.
+        n: tokens.
+        d: features.
+
+    Returns:
+        The verdict and the sentence behind it.
+    """
+    if len(curve) < MIN_BLOCKS:
+        said = f"{len(curve)} blocks are too few to tell a line from a bend; at least {MIN_BLOCKS}"
+        return "cannot be told", f"{said} are needed."
+    if not np.isfinite(curve).all():
+        return "cannot be told", "at some block PR is zero or undefined, so it has no logarithm."
+    if n < ENOUGH * d:
+        return "cannot be told", (
+            f"{n} tokens for {d} features are too few ({n / d:.3g} per feature, {ENOUGH} are "
+            "needed): the line would be one through noise."
+        )
+    if replicates is None or not np.isfinite(replicates.curves).all():
+        return "cannot be told", "there are too few sequences for an interval."
+    answers = [_falls(fit), _straight(fit)]
+    for certain, sentence in answers:
+        if certain is False:
+            return "does not hold", sentence
+    for certain, sentence in answers:
+        if certain is None:
+            return "cannot be told", sentence
+    return "holds", "; ".join(sentence for _, sentence in answers)
+
+
+def _falls(fit: LineFit) -> tuple[bool | None, str]:
+    low, high = fit.interval["slope"]
+    said = f"log PR changes by {fit.slope:.4g} [{low:.4g}, {high:.4g}] per block"
+    if high < 0:
+        return True, said
+    if low >= 0:
+        return False, f"{said}: PR rises with depth, as in an untrained network"
+    return None, f"{said}, which does not settle whether PR falls"
+
+
+def _straight(fit: LineFit) -> tuple[bool | None, str]:
+    low, high = fit.interval["pearson"]
+    said = f"r = {fit.pearson:.4f} [{low:.4f}, {high:.4f}]"
+    if high <= STRAIGHT:
+        return True, f"{said} is below {STRAIGHT}"
+    if low > STRAIGHT:
+        return False, f"{said} is above {STRAIGHT}: the progress per block is uneven"
+    return None, f"{said} does not settle whether it is below {STRAIGHT}"
+
+
+@dataclass(frozen=True)
+class Bend:
+    """Last blocks that leave the line through the others.
+
+    Attributes:
+        blocks: how many of them.
+        share: of the last one, as a share of the fall of the line through the others; positive
+            when PR is above the line.
+        interval: 95 %, of ``share``.
+    """
+
+    blocks: int
+    share: float
+    interval: tuple[float, float]
+
+
+def find_bend(curve: FloatArray, replicates: Replicates | None) -> Bend | None:
+    """The bend of the last block or two, if it is certain; the larger of the two."""
+    if replicates is None or not np.isfinite(replicates.curves).all():
+        return None
+    bends = []
+    for last in range(1, LAST_BLOCKS + 1):
+        if len(curve) - last < MIN_BLOCKS:
+            continue
+
+        def share(values: FloatArray, last: int = last) -> FloatArray:
+            index = np.arange(len(values))
+            slope, intercept = np.polyfit(index[:-last], values[:-last], 1)
+            fall = max(abs(slope) * (len(values) - 1), 1e-300)
+            return np.atleast_1d((values - intercept - slope * index)[-1] / fall)
+
+        low, high = (float(end[0]) for end in replicates.interval(share, curve))
+        if low > BENT or high < -BENT:
+            bends.append(Bend(last, float(share(curve)[0]), (low, high)))
+    return max(bends, key=lambda bend: abs(bend.share), default=None)

@@ -1,0 +1,139 @@
+"""Streaming second moments of features and targets, one sum per fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lawscope.statistics.feature_basis import FeatureBasis
+
+Precision = Literal["float64", "fast"]
+PRECISIONS: tuple[Precision, ...] = ("float64", "fast")
+BLOCK_COLUMNS = 192  # of the triangle; narrower products run below the speed of wide ones
+MOST_BLOCKS = 4
+
+
+def triangle(dim: int) -> list[slice]:
+    """Row blocks of the upper triangle of a d×d matrix; four of them hold 62 % of it."""
+    count = max(1, min(MOST_BLOCKS, round(dim / BLOCK_COLUMNS)))
+    ends = [round(dim * (i + 1) / count) for i in range(count)]
+    return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+class CoMoments:
+    """Σ zzᵀ, Σ z[1|y]ᵀ and Σ [1|y][1|y]ᵀ of every fold, in float64.
+
+    Coordinates z are features about a shift (see :class:`FeatureBasis`) and targets y are about a
+    shift of their own, so that the large means of activations and token ids do not eat digits.
+    "All data" is the sum over folds, "without fold f" that sum less one fold.
+
+    Args:
+        dim: number of features d.
+        targets: number of targets q.
+        folds: number of folds F.
+        device: where the sums live.
+    """
+
+    def __init__(
+        self, dim: int, targets: int, folds: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.dim, self.folds = dim, folds
+        self.rows = triangle(dim)
+        self._zz = [
+            [_zeros(device, b.stop - b.start, dim - b.start) for b in self.rows]
+            for _ in range(folds)
+        ]
+        self.zy = _zeros(device, folds, dim, 1 + targets)
+        self.yy = _zeros(device, folds, 1 + targets, 1 + targets)
+
+    @property
+    def counts(self) -> Tensor:
+        """Rows seen per fold, shape (F,)."""
+        return self.yy[:, 0, 0]
+
+    def update(self, z: Tensor, y: Tensor, sizes: Sequence[int]) -> None:
+        """Add rows that are sorted by fold.
+
+        Args:
+            z: coordinates, shape (n, d); float64, or float32 for "fast" products.
+            y: [1 | targets about their shift], shape (n, 1 + q), float64.
+            sizes: how many of the rows belong to each fold.
+        """
+        start = 0
+        for fold, size in enumerate(sizes):
+            if size:
+                part, targets = z[start : start + size], y[start : start + size]
+                self._products(part, fold)
+                self.zy[fold] += part.T @ targets.to(part.dtype)
+                self.yy[fold] += targets.T @ targets
+            start += size
+
+    def _products(self, part: Tensor, fold: int) -> None:
+        for rows, sums in zip(self.rows, self._zz[fold], strict=True):
+            left, right = part[:, rows].T, part[:, rows.start :]
+            if part.dtype == torch.float64:
+                sums.addmm_(left, right)
+            else:
+                sums += left @ right
+
+    def zz(self, *folds: int) -> Tensor:
+        """Σ zzᵀ over some folds, or over all, as a whole symmetric matrix of shape (d, d)."""
+        full = torch.empty(self.dim, self.dim, dtype=torch.float64, device=self.zy.device)
+        chosen = [self._zz[fold] for fold in folds] or self._zz
+        for i, rows in enumerate(self.rows):
+            sums = torch.stack([fold[i] for fold in chosen]).sum(dim=0)
+            full[rows, rows.start :] = sums
+            full[rows.stop :, rows] = sums[:, rows.stop - rows.start :].T
+        return full
+
+    def merge(self, other: CoMoments) -> None:
+        """Add sums gathered in the same coordinates."""
+        for ours, theirs in zip(self._zz, other._zz, strict=True):
+            for mine, block in zip(ours, theirs, strict=True):
+                mine += block.to(mine.device)
+        self.zy += other.zy.to(self.zy.device)
+        self.yy += other.yy.to(self.yy.device)
+
+    def moved(
+        self, before: FeatureBasis, after: FeatureBasis, y_before: Tensor, y_after: Tensor
+    ) -> CoMoments:
+        """The same sums in other coordinates: [1|z'] = [1|z]·[[1, c], [0, A]], y' = y + e."""
+        matrix, c = before.onto(after)
+        e = (y_before - y_after.to(y_before)).to(self.zy)
+        result = CoMoments(self.dim, self.zy.shape[2] - 1, self.folds, self.zy.device)
+        change = torch.eye(len(e) + 1).to(self.zy)
+        change[0, 1:] = e
+        for fold in range(self.folds):
+            zz, zy, yy = self.zz(fold), self.zy[fold], self.yy[fold]
+            if matrix is not None:
+                zz, zy = matrix.T @ zz @ matrix, matrix.T @ zy
+            first = torch.outer(zy[:, 0], c)
+            result._put(fold, zz + first + first.T + yy[0, 0] * torch.outer(c, c))
+            result.zy[fold] = (zy + torch.outer(c, yy[0])) @ change
+            result.yy[fold] = change.T @ yy @ change
+        return result
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The sums as tensors; of symmetric matrices the upper triangle in blocks."""
+        state = {"zy": self.zy, "yy": self.yy}
+        for i in range(len(self.rows)):
+            state[f"zz{i}"] = torch.stack([fold[i] for fold in self._zz])
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over sums given by :meth:`state_dict` of moments of the same shape."""
+        self.zy, self.yy = (state[name].to(self.zy).clone() for name in ("zy", "yy"))
+        for i in range(len(self.rows)):
+            for fold, block in zip(self._zz, state[f"zz{i}"], strict=True):
+                fold[i] = block.to(self.zy).clone()
+
+    def _put(self, fold: int, full: Tensor) -> None:
+        for rows, sums in zip(self.rows, self._zz[fold], strict=True):
+            sums.copy_(full[rows, rows.start :])
+
+
+def _zeros(device: torch.device | str, *shape: int) -> Tensor:
+    return torch.zeros(shape, dtype=torch.float64, device=device)

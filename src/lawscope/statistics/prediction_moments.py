@@ -1,0 +1,205 @@
+"""All that least squares of targets on a stream of features needs, gathered in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from lawscope.errors import LawscopeError
+from lawscope.statistics.comoments import CoMoments, Precision
+from lawscope.statistics.feature_basis import FeatureBasis, choose_basis, rank_tolerance
+from lawscope.statistics.regression import Regression, regress
+from lawscope.statistics.token_sums import TokenSums
+
+JOINED_ROWS = 1024  # smaller batches wait for each other: a product of few rows is slow
+CHUNK_ROWS = 2048  # widened at a time
+FIRST_ROWS = 2  # times d: what is looked at before coordinates are chosen
+
+Prepare = Callable[[Tensor, Tensor, torch.dtype], Tensor]
+
+
+def centred(rows: Tensor, shift: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows as they are, minus the shift."""
+    return rows.to(dtype) - shift.to(dtype)
+
+
+class PredictionMoments:
+    """Streaming least squares of q targets on d features, in folds.
+
+    The first rows (twice d of them) are held until they show how the features are conditioned,
+    which chooses the coordinates in which everything is summed; see :class:`FeatureBasis`.
+
+    Args:
+        dim: number of features d.
+        targets: number of targets q.
+        folds: number of folds F.
+        precision: "float64", or "fast": products of batches in float32, sums in float64.
+        prepare: maps rows (n, d), a shift (d,) and a dtype to what is regressed on, minus the
+            shift, in that dtype; in fresh memory.
+        token_bytes: budget for the sums per token type of each target; 0 for none.
+        dtype: of the features as the network makes them; sets what counts as rounding.
+        device: where the features, and so the sums, live.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        targets: int = 1,
+        *,
+        folds: int = 1,
+        precision: Precision = "float64",
+        prepare: Prepare = centred,
+        token_bytes: int = 0,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.dim, self.folds, self.prepare = dim, folds, prepare
+        self.work = torch.float64 if precision == "float64" else torch.float32
+        self.tolerance = rank_tolerance(dtype)
+        self.moments = CoMoments(dim, targets, folds, device)
+        self.tokens = [TokenSums(dim, token_bytes, device) for _ in range(targets)]
+        self.tokens = self.tokens if token_bytes else []
+        self.basis: FeatureBasis | None = None
+        self.target_shift = torch.zeros(targets, dtype=torch.float64)
+        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    @property
+    def n(self) -> int:
+        """Rows seen."""
+        return round(float(self.moments.counts.sum())) + self._waiting_rows
+
+    @property
+    def finite(self) -> bool:
+        """Whether everything seen was a finite number."""
+        waiting = all(bool(rows.isfinite().all()) for rows, _, _ in self._waiting)
+        return waiting and bool(self.moments.zy.isfinite().all())
+
+    @property
+    def _waiting_rows(self) -> int:
+        return sum(len(targets) for _, targets, _ in self._waiting)
+
+    def update(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
+        """Add rows.
+
+        Args:
+            features: shape (n, d), on the statistic's device; kept for a while, so not to be
+                overwritten.
+            targets: shape (n, q), on the CPU; token ids where sums per token type are kept.
+            folds: fold of each row, shape (n,), on the CPU.
+        """
+        if not len(targets):
+            return
+        self._waiting.append((features, targets, folds))
+        enough = JOINED_ROWS if self.basis else max(JOINED_ROWS, FIRST_ROWS * self.dim)
+        if self._waiting_rows >= enough:
+            self._work_off()
+
+    def compute(self) -> Regression:
+        """The regressions on everything seen.
+
+        Raises:
+            LawscopeError: not more rows than features.
+        """
+        if self.n <= self.dim:
+            raise LawscopeError(
+                f"{self.n} rows for {self.dim} features: a regression would fit them exactly "
+                f"and say nothing; pass more than {self.dim}, better {50 * self.dim}."
+            )
+        self._work_off()
+        assert self.basis is not None
+        tokens: Sequence[TokenSums | None] = self.tokens or [None] * len(self.target_shift)
+        return regress(self.moments, self.basis, tokens, self.tolerance)
+
+    def merge(self, other: PredictionMoments) -> None:
+        """Add what another statistic of the same settings has seen, in another process say."""
+        if self.basis is None and other.basis is not None:
+            self.basis, self.target_shift = other.basis, other.target_shift
+        if other.basis is not None:
+            assert self.basis is not None
+            shifts = other.target_shift, self.target_shift
+            self.moments.merge(other.moments.moved(other.basis, self.basis, *shifts))
+            for ours, theirs in zip(self.tokens, other.tokens, strict=True):
+                ours.merge(theirs, other.basis, self.basis)
+        for waiting in other._waiting:
+            self.update(waiting[0].to(self.moments.zy.device), *waiting[1:])
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything as tensors; rows that are still held are part of it."""
+        if self.basis is not None:
+            self._work_off()
+        state = {f"moments.{k}": v for k, v in self.moments.state_dict().items()}
+        state["target_shift"] = self.target_shift
+        state |= {f"basis.{k}": v for k, v in (self.basis.state if self.basis else {}).items()}
+        for i, sums in enumerate(self.tokens):
+            state |= {f"tokens{i}.{k}": v for k, v in sums.state_dict().items()}
+        if self._waiting:
+            features, targets, folds = _joined(self._waiting)
+            state |= {"held.features": features, "held.targets": targets, "held.folds": folds}
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a state given by :meth:`state_dict` of a statistic of the same settings.
+
+        Raises:
+            LawscopeError: the state is of other settings.
+        """
+        if state["moments.zy"].shape != self.moments.zy.shape or (
+            self.tokens and f"tokens{len(self.tokens) - 1}.counts" not in state
+        ):
+            raise LawscopeError(
+                f"The state has folds, features, targets {tuple(state['moments.zy'].shape)} and "
+                f"the statistic {tuple(self.moments.zy.shape)}; make it with the same settings."
+            )
+        self.moments.load_state_dict(_inside(state, "moments."))
+        basis = {k: v.to(self.moments.zy) for k, v in _inside(state, "basis.").items()}
+        self.basis = FeatureBasis(**basis) if basis else None
+        self.target_shift = state["target_shift"].clone()
+        for i, sums in enumerate(self.tokens):
+            sums.load_state_dict(_inside(state, f"tokens{i}."))
+        held = _inside(state, "held.")
+        self._waiting = [(held["features"], held["targets"], held["folds"])] if held else []
+
+    def _work_off(self) -> None:
+        """Sum the rows that wait."""
+        if not self._waiting:
+            return
+        features, targets, folds = _joined(self._waiting)
+        self._waiting = []
+        if self.basis is None:
+            zero = torch.zeros(self.dim, dtype=torch.float64, device=features.device)
+            first = self.prepare(features, zero, torch.float64)
+            self.basis = choose_basis(first, self.tolerance)
+            self.target_shift = targets.double().mean(dim=0)
+        if bool((folds.diff() < 0).any()):
+            order = folds.argsort(stable=True)
+            features = features[order.to(features.device)]
+            targets, folds = targets[order], folds[order]
+        for start in range(0, len(folds), CHUNK_ROWS):
+            part = slice(start, start + CHUNK_ROWS)
+            self._sum(features[part], targets[part], folds[part])
+
+    def _sum(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
+        assert self.basis is not None
+        z = self.prepare(features, self.basis.shift, self.work)
+        if self.basis.matrix is not None:
+            z = z @ self.basis.matrix.to(z)
+        y = torch.ones(len(targets), 1 + targets.shape[1], dtype=torch.float64)
+        y[:, 1:] = targets.double() - self.target_shift
+        sizes: Sequence[int] = torch.bincount(folds, minlength=self.folds).tolist()
+        self.moments.update(z, y.to(z.device), sizes)
+        for sums, ids in zip(self.tokens, targets.T, strict=False):
+            sums.update(z, ids)
+
+
+def _joined(waiting: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    if len(waiting) == 1:
+        return waiting[0]
+    features, targets, folds = zip(*waiting, strict=True)
+    return torch.cat(features), torch.cat(targets), torch.cat(folds)
+
+
+def _inside(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The part of a state under a prefix."""
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -1,0 +1,150 @@
+"""Sums of features per token type: what a regression on one-hot targets needs, and no more."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from lawscope.statistics.feature_basis import FeatureBasis
+
+CODINGS = 32
+_CHUNK = 4096  # ids whose codes are drawn together
+_SEED = 20240824
+
+
+def codes(count: int) -> Tensor:
+    """Gaussian codes of the token ids 0…count−1, shape (count, CODINGS); the same every time."""
+    return _drawn(-(-count // _CHUNK))[:count]
+
+
+@lru_cache(maxsize=1)
+def _drawn(chunks: int) -> Tensor:
+    parts = []
+    for chunk in range(chunks):
+        generator = torch.Generator().manual_seed(_SEED + chunk)
+        parts.append(torch.randn(_CHUNK, CODINGS, generator=generator, dtype=torch.float64))
+    return torch.cat(parts)
+
+
+class TokenSums:
+    """n_v and s_v = Σ_{i: y_i = v} z_i of every token type v that occurs as a target.
+
+    With M the centred second moment of all features, the residual of a regression on one-hot
+    targets is 1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1 − n_v/n) (s_v centred). The table is exact while it
+    fits its budget; beyond it is folded into Σ_v s_v c_vᵀ with Gaussian codes c_v of the
+    vocabulary, an unbiased estimate of the same number. Folding keeps what was seen: the state is
+    the one that codings from the start would have reached.
+
+    Args:
+        dim: number of features d.
+        budget: bytes the table may take.
+        device: where the features live.
+
+    Attributes:
+        exact: whether the table is still there.
+    """
+
+    def __init__(self, dim: int, budget: int, device: torch.device | str = "cpu") -> None:
+        self.dim, self.budget, self.exact = dim, budget, True
+        self.counts = torch.zeros(0, dtype=torch.int64)
+        self._row = torch.zeros(0, dtype=torch.int64)  # of a type in the table, −1 if unseen
+        self._types = 0
+        self._sums = torch.zeros(0, dim, dtype=torch.float64, device=device)
+
+    def update(self, z: Tensor, ids: Tensor) -> None:
+        """Add features z (n, d) whose targets are the token ``ids`` (n,), on the CPU."""
+        self._count(ids)
+        if self.exact:
+            self._find_rows(ids)
+        if self.exact:
+            rows = self._row[ids].to(z.device)
+            self._sums.index_add_(0, rows, z.to(torch.float64))
+        else:
+            self._sums += codes(len(self.counts))[ids].to(z).T @ z
+
+    def sums(self) -> tuple[Tensor, Tensor]:
+        """Rows S and their weights' row sums w, so that S − w x̄ᵀ are the centred sums.
+
+        Returns:
+            One row per type that occurs and its n_v, or one row Σ_v c_v s_v per coding and its
+            Σ_v c_v n_v.
+        """
+        device = self._sums.device
+        if self.exact:
+            present = torch.nonzero(self.counts)[:, 0]
+            return self._sums[self._row[present].to(device)], self.counts[present].to(self._sums)
+        weights = codes(len(self.counts)).T @ self.counts.to(torch.float64)
+        return self._sums, weights.to(device)
+
+    def spread(self) -> Tensor:
+        """The total sum of squares that belongs to :meth:`sums`: one number, or one per coding."""
+        counts = self.counts.to(torch.float64)
+        if self.exact:
+            return (counts * (1 - counts / counts.sum())).sum()[None]
+        table = codes(len(counts))
+        mean = (counts @ table) / counts.sum()
+        return counts @ (table - mean).square()
+
+    def merge(self, other: TokenSums, before: FeatureBasis, after: FeatureBasis) -> None:
+        """Add sums whose coordinates ``before`` become ours, ``after``."""
+        if not len(other.counts):
+            return
+        if not other.exact and self.exact:
+            self._fold()
+        present = torch.nonzero(other.counts)[:, 0]
+        matrix, offset = before.onto(after)
+        rows, weights = other.sums()
+        moved = rows if matrix is None else rows @ matrix.to(rows)
+        moved = (moved + weights[:, None] * offset.to(rows)).to(self._sums.device)
+        self._count(present, other.counts[present])
+        if self.exact:
+            self._find_rows(present)
+        if not other.exact:
+            self._sums += moved
+        elif self.exact:
+            self._sums.index_add_(0, self._row[present].to(moved.device), moved)
+        else:
+            self._sums += codes(len(self.counts))[present].to(moved).T @ moved
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything as tensors."""
+        rows, _ = self.sums()
+        return {"counts": self.counts, "sums": rows, "exact": torch.tensor(self.exact)}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a state given by :meth:`state_dict`."""
+        self.counts, self.exact = state["counts"].clone(), bool(state["exact"])
+        self._sums = state["sums"].to(self._sums).clone()
+        present = torch.nonzero(self.counts)[:, 0]
+        self._row, self._types = torch.full_like(self.counts, -1), len(present)
+        self._row[present] = torch.arange(len(present))
+
+    def _count(self, ids: Tensor, times: Tensor | None = None) -> None:
+        missing = int(ids.max()) + 1 - len(self.counts)
+        if missing > 0:
+            self.counts = torch.cat([self.counts, self.counts.new_zeros(missing)])
+            self._row = torch.cat([self._row, self._row.new_full((missing,), -1)])
+        self.counts.index_add_(0, ids, torch.ones_like(ids) if times is None else times)
+
+    def _find_rows(self, ids: Tensor) -> None:
+        """Give new types a row, or fold the table when it would outgrow its budget."""
+        new = ids[self._row[ids] < 0].unique()
+        needed = self._types + len(new)
+        if 8 * needed * self.dim > self.budget:
+            self._fold()
+            return
+        self._row[new] = torch.arange(self._types, needed)
+        self._types = needed
+        if needed > len(self._sums):
+            most = max(self.budget // (8 * self.dim), needed)
+            room = min(max(2 * len(self._sums), needed, 256), most) - len(self._sums)
+            self._sums = torch.cat([self._sums, self._sums.new_zeros(room, self.dim)])
+
+    def _fold(self) -> None:
+        """From sums per type to sums per coding."""
+        seen = torch.nonzero(self._row >= 0)[:, 0]
+        rows = self._sums[self._row[seen].to(self._sums.device)]
+        self._sums = codes(len(self.counts))[seen].to(rows).T @ rows
+        self.exact = False
