@@ -1,6 +1,7 @@
 """Two groups from two unknowns: against the general solver and its certificate."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lawscope as ls
-from lawscope.theory.layer_peeled import peeled, two_groups
+from lawscope.theory.layer_peeled import phases, two_groups
 from lawscope.theory.layer_peeled.pair import solve_pair
 from lawscope.theory.layer_peeled.pair_newton import Pair
 from lawscope.theory.layer_peeled.program import Program, evaluate, gap, nuclear_norm, slope_norm
@@ -38,29 +39,30 @@ def program_of(pair):
 )
 def test_every_optimum_is_certified(A, B, log_ratio, log_length):
     pair = pair_of(A, B, 10**log_ratio, 10**log_length)
-    found = two_groups.solve_exactly(program_of(pair))
+    found = two_groups.solve_few(program_of(pair))
     assert found is not None
-    point, program = found.solved.point, program_of(pair)
+    point, program = found.point, program_of(pair)
     assert nuclear_norm(program, point.a, point.M) == pytest.approx(pair.tau, rel=1e-12)
     # The certificate as the general program computes it, from the point alone.
     checked = evaluate(program, point.a, point.M)
     assert checked.loss == pytest.approx(point.loss, rel=1e-12)
     assert gap(program, checked) <= 1e-9 * checked.loss
-    assert found.solved.gap <= 1e-9 * checked.loss
-    assert found.price == pytest.approx(slope_norm(program, checked), rel=1e-10)
+    assert found.gap <= 1e-9 * checked.loss
+    assert solve_pair(pair).price == pytest.approx(slope_norm(program, checked), rel=1e-10)
 
 
 @pytest.mark.parametrize(("A", "B"), SIZES)
 def test_point_is_what_the_general_program_says_of_it(A, B):
     pair = pair_of(A, B, 7.0, 1.3)
-    found, program = two_groups.solve_exactly(program_of(pair)), program_of(pair)
-    point = found.solved.point
+    found, program = solve_pair(pair), program_of(pair)
+    point = two_groups.as_solved(pair, found).point
     checked = evaluate(program, point.a, point.M)
     np.testing.assert_allclose(point.grad_m, checked.grad_m, rtol=1e-12)
     np.testing.assert_allclose(point.chance, checked.chance, rtol=1e-12)
     np.testing.assert_allclose(point.grad_a, checked.grad_a, rtol=1e-12)
-    root = peeled._root_gram(point.M)
-    np.testing.assert_allclose(found.spread, root.diagonal(), rtol=1e-12, atol=1e-15)
+    rows = phases.pair_rows(pair, (7.0, 1.0), found)
+    root = phases.root_gram(point.M)
+    np.testing.assert_allclose([row[-1] for row in rows], root.diagonal(), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize(("A", "B"), SIZES)
@@ -146,3 +148,10 @@ def test_sweep_solves_a_poor_point_on_its_own(monkeypatch):
     np.testing.assert_allclose(again.losses, expected.losses, rtol=1e-9)
     np.testing.assert_allclose(again.cosines, expected.cosines, atol=1e-4)
     assert again.phases == expected.phases
+
+
+def test_prediction_survives_pickling():
+    found = ls.peel([30] * 4 + [1] * 3)
+    again = pickle.loads(pickle.dumps(found))
+    assert again.to_dict() == found.to_dict()
+    np.testing.assert_array_equal(again.logits, found.logits)

@@ -81,16 +81,18 @@ def newton(
     Returns:
         Both groups at the end, cos θ and sin θ.
     """
-    frames, edge, K = _frames(pair, xp), xp.log(pair.alpha_minor), pair.A + pair.B
+    A, B, _, alpha_B, tau = pair
+    frames, edge = _frames(pair, xp), xp.log(alpha_B)
+    alive, near = 1.0 - gone, EXACT * (A + B)
     here, moved = _sides(frames, xp, log_price, log_tan), math.inf
     for step in range(STEPS):
         one, other, cosine, sine = here
         a, a_price, a_turn, m, m_price, m_turn, r = one
         b, b_price, b_turn, n, n_price, n_turn, s = other
         askew, length = n * cosine - m * sine, m * cosine + n * sine
-        excess = a + b + length - pair.tau
-        missed = xp.where(gone, 0.0, xp.maximum(abs(askew), abs(excess)))
-        if not xp.any((missed > EXACT * K) & (moved > CLOSE)):
+        excess = a + b + length - tau
+        missed = alive * xp.maximum(abs(askew), abs(excess))
+        if not xp.any((missed > near) & (moved > CLOSE)):
             break
         both = cosine * sine
         askew_price = n_price * cosine - m_price * sine
@@ -102,7 +104,7 @@ def newton(
         d_turn = (excess_price * askew - askew_price * excess) / det
         moved, size = xp.maximum(abs(d_price), abs(d_turn)), 1.0
         if xp.any(moved > LONG):
-            size = _length(xp, pair.B * r, pair.A * s, d_price, d_turn)
+            size = _length(xp, B * r, A * s, d_price, d_turn)
         if step >= FREE:
             crosses = (log_price < edge) != (log_price + size * d_price < edge)
             size = xp.where(crosses, 0.5 * size, size)

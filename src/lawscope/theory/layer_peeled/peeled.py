@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,36 +24,29 @@ from lawscope.theory.layer_peeled.groups import (
     minority_of,
     oversampled,
 )
+from lawscope.theory.layer_peeled.phases import (
+    ABSENT,
+    PeeledGroup,
+    describe,
+    pair_rows,
+    root_gram,
+)
 from lawscope.theory.layer_peeled.program import Program, Solved, slope_norm
 from lawscope.theory.layer_peeled.solve import solve
 from lawscope.theory.layer_peeled.squared import solve_squared
-from lawscope.theory.layer_peeled.two_groups import Exact, solve_exactly
+from lawscope.theory.layer_peeled.two_groups import (
+    Details,
+    details,
+    solve_few,
+    solve_floats,
+    two_sizes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 FloatArray = NDArray[np.float64]
-ABSENT = 1e-6  # a classifier this much shorter than the root mean square has vanished
-
-
-@dataclass(frozen=True)
-class PeeledGroup:
-    """Classes of one size.
-
-    Attributes:
-        count: samples per class, oversampling included.
-        classes: how many classes.
-        cosine: between the classifiers of two of them; NaN for one class or vanished ones.
-        phase: "separated", "collapsed" (all classifiers equal: the loss a class carries is at most
-            the price μ of the constraint; for a group of one class, a twin of it would not be
-            told apart) or "vanished" (the classifiers are zero).
-    """
-
-    count: float
-    classes: int
-    cosine: float
-    phase: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +74,8 @@ class Peeled:
     loss_name: str
     price: float
     settings: dict[str, Any] = field(default_factory=dict)
-    _grouping: Grouping = field(repr=False, kw_only=True)
-    _program: Program = field(repr=False, kw_only=True)
-    _solved: Solved = field(repr=False, kw_only=True)
     _loss: Loss = field(repr=False, kw_only=True)
+    _make: Callable[[], Details] = field(repr=False, kw_only=True)
 
     @property
     def ratio(self) -> float:
@@ -194,6 +185,23 @@ class Peeled:
         more = " …" if len(self.groups) > 6 else ""
         return f"Layer-Peeled Model: loss {self.loss:.6g} (gap {self.gap:.1e}); {phases}{more}"
 
+    @cached_property
+    def _details(self) -> Details:
+        """Made when asked for: a prediction of two sizes is done before its arrays are."""
+        return self._make()
+
+    @property
+    def _grouping(self) -> Grouping:
+        return self._details.grouping
+
+    @property
+    def _program(self) -> Program:
+        return self._details.program
+
+    @property
+    def _solved(self) -> Solved:
+        return self._details.solved
+
     def _factors(self, p: int | None) -> tuple[FloatArray, FloatArray]:
         U, sigma, Vt = np.linalg.svd(self.logits)
         rank = int((sigma > ABSENT * sigma.max()).sum())
@@ -210,16 +218,18 @@ class Peeled:
     def _cosines_of(self, classes: NDArray[np.int64]) -> FloatArray:
         """WWᵀ ∝ (ZᵀZ)^½, whose blocks are those of T = (MᵀM)^½ and a."""
         point, sizes, member = self._solved.point, self._program.sizes, self._grouping.member
-        T, a = _root_gram(point.M), np.abs(point.a)
+        T, a = root_gram(point.M), np.abs(point.a)
         root = np.sqrt(sizes)
         between = T / (root[:, None] * root[None, :])
         between[np.diag_indices(len(a))] -= a / sizes
         squares = between.diagonal() + a
         gone = squares <= ABSENT * self._program.tau / self._program.classes
-        norms = np.where(gone, np.nan, np.sqrt(np.maximum(squares, 0)))
+        squares = np.where(gone, np.nan, squares)
         which = member[classes]
-        found = (between / np.outer(norms, norms))[which[:, None], which[None, :]]
-        found[np.diag_indices(len(which))] += (a / norms**2)[which]
+        # The root of the product, so that a collapsed group has exactly 1.
+        lengths = np.sqrt(squares[:, None] * squares[None, :])
+        found = (between / lengths)[which[:, None], which[None, :]]
+        found[np.diag_indices(len(which))] += (a / squares)[which]
         return np.asarray(np.clip(found, -1, 1))
 
 
@@ -287,71 +297,36 @@ def solve_counts(
     counts: FloatArray, energies: tuple[float, float], loss: Loss, settings: dict[str, Any]
 ) -> Peeled:
     """The prediction for checked counts."""
-    grouping = group(counts, loss)
     squared = loss.name == "mse"
     length = math.sqrt(energies[0]) * math.sqrt(energies[1])
-    if not squared:
-        check_length(length)
-    tau = len(counts) * length
-    program = Program(grouping.sizes, grouping.alpha, grouping.offsets, loss.smoothing, tau)
-    exact = None
-    if len(grouping.sizes) <= 2 and loss.name in ("cross_entropy", "class_weighted"):
-        exact = solve_exactly(program)
-    if exact is None:
-        solved = solve_squared(program) if squared else solve(program)
-        spread = _root_gram(solved.point.M).diagonal()
-        exact = Exact(solved, slope_norm(program, solved.point), spread)
-    return report(counts, energies, loss, settings, (grouping, program, exact))
-
-
-def report(
-    counts: FloatArray,
-    energies: tuple[float, float],
-    loss: Loss,
-    settings: dict[str, Any],
-    found: tuple[Grouping, Program, Exact],
-) -> Peeled:
-    """A solved program as a prediction."""
-    grouping, program, (solved, price, spread) = found
+    tau = len(counts) * (length if squared else check_length(length))
+    pair = two_sizes(counts, tau) if loss.name == "cross_entropy" else None
+    found = None if pair is None else solve_floats(pair[0])
+    if pair is not None and found is not None:
+        groups = describe(pair_rows(*pair, found), tau / len(counts), found.price)
+        price, make = found.price, partial(details, counts, loss, pair[0], found)
+        optimum = found.loss, found.gap
+    else:
+        grouping = group(counts, loss)
+        program = Program(grouping.sizes, grouping.alpha, grouping.offsets, loss.smoothing, tau)
+        solved = solve_squared(program) if squared else _solve(program, loss)
+        price = slope_norm(program, solved.point)
+        spread, a = root_gram(solved.point.M).diagonal(), abs(solved.point.a)
+        alpha = program.alpha * (1 - program.smoothing)
+        columns = (grouping.counts, program.sizes, alpha, a, spread)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        groups = describe(rows, tau / len(counts), price)
+        make, optimum = partial(Details, grouping, program, solved), (solved.point.loss, solved.gap)
     return Peeled(
-        counts,
-        solved.point.loss,
-        solved.gap,
-        _describe(grouping, program, (solved.point.a, spread), price),
-        *energies,
-        loss.name,
-        price,
-        settings,
-        _grouping=grouping,
-        _program=program,
-        _solved=solved,
-        _loss=loss,
+        counts, *optimum, groups, *energies, loss.name, price, settings, _loss=loss, _make=make
     )
 
 
-def _describe(
-    grouping: Grouping, program: Program, strengths: tuple[FloatArray, FloatArray], price: float
-) -> tuple[PeeledGroup, ...]:
-    absent = ABSENT * program.tau / len(grouping.member)
-    told = []
-    columns = (grouping.counts, program.sizes, program.alpha, abs(strengths[0]), strengths[1])
-    for count, size, alpha, a, spread in zip(*(c.tolist() for c in columns), strict=True):
-        cosine, length = math.nan, spread + (size - 1) * a
-        if length / size <= absent:
-            phase = "vanished"
-        else:
-            merged = alpha * (1 - program.smoothing) <= price * (1 + 1e-9)
-            phase = "collapsed" if merged else "separated"
-            if size > 1:
-                cosine = (spread - a) / length
-        told.append(PeeledGroup(count, int(size), cosine, phase))
-    return tuple(told)
-
-
-def _root_gram(M: FloatArray) -> FloatArray:
-    """T = (MᵀM)^½."""
-    _, sigma, Vt = np.linalg.svd(M)
-    return np.asarray((Vt.T * sigma) @ Vt)
+def _solve(program: Program, loss: Loss) -> Solved:
+    few = None
+    if len(program.sizes) <= 2 and loss.name in ("cross_entropy", "class_weighted"):
+        few = solve_few(program)
+    return solve(program) if few is None else few
 
 
 def _finite(value: Any) -> Any:

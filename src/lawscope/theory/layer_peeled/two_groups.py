@@ -13,69 +13,85 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from lawscope.theory.layer_peeled.groups import SMALLEST, Grouping, Loss, group
 from lawscope.theory.layer_peeled.pair import Optimum, solve_pair
 from lawscope.theory.layer_peeled.pair_newton import Pair
-from lawscope.theory.layer_peeled.program import Point, Program, Solved, evaluate, gap, slope_norm
+from lawscope.theory.layer_peeled.program import Point, Program, Solved, evaluate, gap
 
 FloatArray = NDArray[np.float64]
 GOOD = 1e-9  # relative gap up to which the four numbers are taken
 
 
-class Exact(NamedTuple):
-    """An optimum with its price μ and the diagonal of T = (MᵀM)^½."""
+class Details(NamedTuple):
+    """What logits, classifiers and thresholds are made of."""
 
+    grouping: Grouping
+    program: Program
     solved: Solved
-    price: float
-    spread: FloatArray
 
 
-def solve_exactly(program: Program) -> Exact | None:
-    """The optimum of one or two groups under cross-entropy; None where its gap is not small.
+def two_sizes(counts: FloatArray, tau: float) -> tuple[Pair, tuple[float, float]] | None:
+    """The program of plain cross-entropy for counts of two sizes, and these; None for others."""
+    values = counts.tolist()
+    sizes = set(values)
+    if len(sizes) != 2 or min(sizes) < SMALLEST * max(sizes):
+        return None
+    minor, major = sorted(sizes)
+    A = float(values.count(major))
+    B = len(values) - A
+    heavy = 1 / (A + B * (minor / major))
+    return Pair(A, B, heavy, heavy * (minor / major), tau), (major, minor)
+
+
+def solve_floats(pair: Pair) -> Optimum | None:
+    """The optimum of one pair; None where its gap is not small."""
+    try:
+        found = solve_pair(pair)
+    except (ArithmeticError, ValueError):  # a logarithm or a quotient left the floats
+        return None
+    return found if found.gap <= GOOD * found.loss else None
+
+
+def solve_few(program: Program) -> Solved | None:
+    """The optimum of one or two groups without offsets or smoothing; None if its gap is not small.
 
     One group is a simplex: a = τ/(K − 1), M = 0.
     """
     if len(program.sizes) == 1:
         a = np.array([program.tau / (program.classes - 1)])
         point = evaluate(program, a, np.zeros((1, 1)))
-        solved = Solved(point, gap(program, point), 0)
-        return Exact(solved, slope_norm(program, point), np.zeros(1))
+        return Solved(point, gap(program, point), 0)
     (A, B), (alpha_A, alpha_B) = program.sizes.tolist(), program.alpha.tolist()
     pair = Pair(A, B, alpha_A, alpha_B, program.tau)
-    try:
-        found = solve_pair(pair)
-    except (ArithmeticError, ValueError):  # a logarithm or a quotient left the floats
-        return None
-    return as_exact(pair, found) if found.gap <= GOOD * found.loss else None
+    found = solve_floats(pair)
+    return None if found is None else as_solved(pair, found)
 
 
-def as_exact(pair: Pair, found: Optimum) -> Exact:
+def as_solved(pair: Pair, found: Optimum) -> Solved:
     """The four numbers as a point of the program."""
     A, B, alpha_A, alpha_B, _ = pair
     K, mean = A + B, math.sqrt(A * B)
-    flat_A, flat_B = found.m_major / math.sqrt(K), found.m_minor / math.sqrt(K)
-    M = [
-        [flat_A * math.sqrt(B), -flat_A * math.sqrt(A)],
-        [-flat_B * math.sqrt(B), flat_B * math.sqrt(A)],
-    ]
+    up, down = math.sqrt(B / K), math.sqrt(A / K)
     pull_A, pull_B = alpha_A * found.r_major, alpha_B * found.r_minor
     slope_A = pull_A * B + alpha_A * A * found.q_major
     slope_B = pull_B * A + alpha_B * B * found.q_minor
+    own_A, own_B = (A - 1) * found.q_major, (B - 1) * found.q_minor
     point = Point(
         np.array([found.a_major, found.a_minor]),
-        np.array(M),
+        np.outer([found.m_major, -found.m_minor], [up, -down]),
         found.loss,
         np.array([(1 - A) * slope_A, (1 - B) * slope_B]),
         np.array([[-pull_A * B, pull_A * mean], [pull_B * mean, -pull_B * A]]),
-        np.array(
-            [
-                [(A - 1) * found.q_major, B * found.r_major],
-                [A * found.r_minor, (B - 1) * found.q_minor],
-            ]
-        ),
+        np.array([[own_A, B * found.r_major], [A * found.r_minor, own_B]]),
     )
-    length = math.hypot(found.m_major, found.m_minor)
-    spread = np.array([length * B / K, length * A / K])
-    return Exact(Solved(point, found.gap, 0), found.price, spread)
+    return Solved(point, found.gap, 0)
+
+
+def details(counts: FloatArray, loss: Loss, pair: Pair, found: Optimum) -> Details:
+    """The groups, the program and the point of a solved pair."""
+    grouping = group(counts, loss)
+    program = Program(grouping.sizes, grouping.alpha, grouping.offsets, 0.0, pair.tau)
+    return Details(grouping, program, as_solved(pair, found))
 
 
 class _Edge(NamedTuple):
