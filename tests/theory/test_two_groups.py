@@ -155,3 +155,35 @@ def test_prediction_survives_pickling():
     again = pickle.loads(pickle.dumps(found))
     assert again.to_dict() == found.to_dict()
     np.testing.assert_array_equal(again.logits, found.logits)
+
+
+@pytest.mark.parametrize("ratio", [1.7, 5.0, 12.0, 50.0])
+def test_digits_agree_with_thirty_of_them(ratio):
+    """The stationary point of f + μ·‖Z‖_* in (a_A, a_B, m_A, m_B, μ), K = 10, K_A = 5, τ = 10√5."""
+    mp = pytest.importorskip("mpmath").mp.clone()
+    mp.dps = 30
+    R, tau, lift = mp.mpf(ratio), 10 * mp.sqrt(5), mp.sqrt(mp.mpf(10) / 5) / 5
+
+    def loss(a, b, m, n):
+        own, other = (m * lift + a * 4 / 5), (n * lift + b * 4 / 5)
+        first = mp.log(1 + 4 * mp.exp(-a) + 5 * mp.exp(-own))
+        return (R * first + mp.log(1 + 4 * mp.exp(-b) + 5 * mp.exp(-other))) / (R + 1)
+
+    found = ls.peel([ratio] * 5 + [1.0] * 5)
+    begun = solve_pair(pair_of(5, 5, ratio, math.sqrt(5)))
+    collapsed = begun.a_minor == 0
+
+    def equations(a, b, m, n, mu):
+        at, length = (a, b, m, n), mp.sqrt(m * m + n * n)
+        slopes = [mp.diff(loss, at, tuple(int(i == j) for j in range(4))) for i in range(4)]
+        normal = [4, 4, m / length, n / length]
+        rows = [slope + mu * grows for slope, grows in zip(slopes, normal, strict=True)]
+        if collapsed:
+            rows[1] = b
+        return [*rows, 4 * (a + b) + length - tau]
+
+    start = (begun.a_major, begun.a_minor, begun.m_major, begun.m_minor, begun.price)
+    a, b, m, n, _ = mp.findroot(equations, [mp.mpf(v) + mp.mpf("1e-3") for v in start])
+    assert float(abs(loss(a, b, m, n) - found.loss)) < 1e-13
+    spread = mp.sqrt(m * m + n * n) / 2
+    assert float(abs((spread - b) / (spread + 4 * b) - found.minority_cosine)) < 1e-11

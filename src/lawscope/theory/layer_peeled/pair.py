@@ -53,20 +53,17 @@ def solve_pair(pair: Pair, xp: Any = FLOATS) -> Optimum:
     gone = vanished(pair, xp)
     found = _settle(pair, xp, gone, *start(pair, xp))
     poor = xp.where(found.gap <= POOR * found.loss, False, True)
-    if xp.any(poor):
-        # Hardly alive: begin where M = 0, with the direction that Γ has there.
-        rest = certify(pair, xp, pair.tau / xp.maximum(pair.A - 1, 1.0), 0.0, 0.0, 0.0)
-        log_price = xp.log(pair.alpha_major * (pair.A * rest.q_major + pair.B * rest.r_major))
-        steep = (
-            pair.alpha_minor
-            * rest.r_minor
-            / (pair.alpha_major * rest.r_major)
-            * xp.sqrt(pair.A / pair.B)
-        )
-        again = _settle(pair, xp, gone, log_price, xp.log(steep))
-        better = poor & xp.where(again.gap >= found.gap, False, True)
-        found = Optimum(*(xp.where(better, *both) for both in zip(again, found, strict=True)))
-    return found
+    if not xp.any(poor):
+        return found
+    # Hardly alive: begin where M = 0, with the direction that Γ has there.
+    rest = certify(pair, xp, pair.tau / xp.maximum(pair.A - 1, 1.0), 0.0, 0.0, 0.0)
+    if not xp.any(poor & (rest.r_major > 0)):
+        return found
+    log_price = xp.log(pair.alpha_major * (pair.A * rest.q_major + pair.B * rest.r_major))
+    steep = pair.alpha_minor / pair.alpha_major * rest.r_minor / rest.r_major
+    again = _settle(pair, xp, gone, log_price, xp.log(steep * xp.sqrt(pair.A / pair.B)))
+    better = poor & ((again.gap < found.gap) | (found.gap != found.gap))
+    return Optimum(*(xp.where(better, *both) for both in zip(again, found, strict=True)))
 
 
 def _settle(pair: Pair, xp: Any, gone: Real, log_price: Real, log_tan: Real) -> Optimum:
