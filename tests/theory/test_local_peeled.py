@@ -181,6 +181,7 @@ def test_table_plot_and_document():
         (lambda: ls.peel_q_norm([1, 1], feature_energy=0), "feature_energy is 0"),
         (lambda: ls.peel_q_norm([1] * 5, dimension=3), "give at least 4"),
         (lambda: ls.peel_q_norm([1, 1], starts=0), "starts is 0"),
+        (lambda: ls.peel_q_norm([1, 1], 1.1, 1.0, 1e6), "lower the energies"),
         (lambda: ls.peel_layers([1, math.nan]), "class 1 is nan"),
         (lambda: ls.peel_layers([1, 1], (1,)), "one per layer and one for the features"),
         (lambda: ls.peel_layers([1, 1], (1, -1, 5)), r"energies\[1\] is -1"),

@@ -83,10 +83,10 @@ def check_energy(name: str, value: float) -> float:
 
 
 def check_length(length: float) -> float:
-    """√(E_W·E_H), refused where the loss would be too small for a float."""
+    """The size of logits, √(E_W·E_H), refused where the loss would be too small for a float."""
     if length > LARGEST:
         raise LawscopeError(
-            f"√(weight_energy·feature_energy) is {length:.3g}; above {LARGEST:g} the loss is too "
+            f"The energies allow logits of {length:.3g}; above {LARGEST:g} the loss is too "
             "small for a number: lower the energies."
         )
     return length

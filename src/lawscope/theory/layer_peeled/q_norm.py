@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from lawscope.errors import LawscopeError
-from lawscope.theory.layer_peeled.groups import check_counts, check_energy
+from lawscope.theory.layer_peeled.groups import check_counts, check_energy, check_length
 from lawscope.theory.layer_peeled.local import (
     LocalPeeled,
     check_dimension,
@@ -66,6 +66,8 @@ def peel_q_norm(
     check_energy("feature_energy", feature_energy)
     K = len(given)
     p = check_dimension(dimension, K)
+    spread = max(1.0, p ** (0.5 - 1 / q))  # how much longer a vector of all axes may be
+    check_length(math.sqrt(weight_energy) * feature_energy ** (1 / q) * spread)
     settings = {
         "q": float(q),
         "weight_energy": float(weight_energy),
