@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from lawscope.errors import LawscopeError
 from lawscope.zoo.folders import data_folders
+from lawscope.zoo.hugging_face import quietly, transformers_for
 from lawscope.zoo.vocabulary import PADDING, Tokens
 
 
@@ -46,7 +46,7 @@ def pretrained_encoder(folder: str, *, classes: int = 2) -> PretrainedEncoder:
     Raises:
         LawscopeError: when transformers is not installed, or the folder holds no such encoder.
     """
-    kind = _transformers().AutoModelForSequenceClassification
+    kind = transformers_for("a pretrained encoder").AutoModelForSequenceClassification
     return PretrainedEncoder(_loaded(kind, folder, num_labels=classes))
 
 
@@ -64,7 +64,7 @@ def folder_tokens(folder: str, sentences: Sequence[str], length: int) -> Tokens:
     Raises:
         LawscopeError: when the folder has no tokenizer, or one that pads with another number.
     """
-    tokenizer = _loaded(_transformers().AutoTokenizer, folder)
+    tokenizer = _loaded(transformers_for("a pretrained encoder").AutoTokenizer, folder)
     if tokenizer.pad_token_id != PADDING:
         raise LawscopeError(
             f"the tokenizer in {folder} pads with token {tokenizer.pad_token_id}, and only those "
@@ -94,35 +94,10 @@ def find_encoder(folder: str) -> Path:
 def _loaded(kind: Any, folder: str, **options: Any) -> Any:
     place = find_encoder(folder)
     try:
-        with _quietly():
+        with quietly():
             return kind.from_pretrained(place, local_files_only=True, **options)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise LawscopeError(
             f"{place} cannot be loaded as an encoder ({reason}): download the folder again"
         ) from error
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """No bar for every load, and no report that the classifier is new, as it should be."""
-    logging = _transformers().logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise LawscopeError(
-            'a pretrained encoder needs transformers: pip install "lawscope[llm]"'
-        ) from error
-    return transformers

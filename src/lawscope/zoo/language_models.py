@@ -1,0 +1,237 @@
+"""Language models with their tokenizers, from a Hugging Face folder or name or a GGUF file."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from lawscope.capture.token_batches import Task
+from lawscope.errors import LawscopeError
+from lawscope.zoo.hugging_face import quietly, transformers_for
+
+AUTO_CLASSES: dict[Task, str] = {
+    "causal": "AutoModelForCausalLM",
+    "masked": "AutoModelForMaskedLM",
+    "encoder-decoder": "AutoModelForSeq2SeqLM",
+}
+SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a language model lies.
+
+    Attributes:
+        place: a folder, or a name on the hub.
+        gguf: a GGUF file in it, or None.
+        trusted: whether code that comes with the model may run.
+    """
+
+    place: str
+    gguf: str | None = None
+    trusted: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What every ``from_pretrained`` is given."""
+        options: dict[str, Any] = {"trust_remote_code": self.trusted}
+        return options if self.gguf is None else options | {"gguf_file": self.gguf}
+
+
+def find_source(target: str, gguf: Path | None = None, trusted: bool = False) -> Source:
+    """Understand a target: a folder, a hub name, a GGUF file, or one of the first two with one.
+
+    Raises:
+        LawscopeError: no such folder or file, no model in it, or no reader for GGUF.
+    """
+    if target.endswith(".gguf") and gguf is None:
+        target, gguf = str(Path(target).parent), Path(target)
+    if gguf is not None:
+        _gguf_reader()
+        if gguf.is_file():
+            return Source(str(gguf.parent), gguf.name, trusted)
+    folder = Path(target).expanduser()
+    if folder.is_dir():
+        if gguf is None and not (folder / "config.json").is_file():
+            raise LawscopeError(
+                f"{target} has no config.json, so it is no Hugging Face folder; it holds: "
+                f"{_listing(folder)}. Give the folder that save_pretrained() wrote."
+            )
+        if gguf is not None and not (folder / gguf).is_file():
+            raise LawscopeError(f"There is no GGUF file {gguf}, neither here nor in {target}.")
+        return Source(str(folder), None if gguf is None else str(gguf), trusted)
+    if target[:1] in (".", "/", "~") or target.count("/") > 1 or target.endswith("/"):
+        raise LawscopeError(
+            f"There is no folder {target}; give a Hugging Face folder, a name on the hub such as "
+            "org/model, or a .py file that defines 'model' and 'tokenizer'."
+        )
+    return Source(target, None if gguf is None else str(gguf), trusted)
+
+
+def load_language_model(
+    source: Source,
+    *,
+    task: Task = "causal",
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | None = None,
+) -> nn.Module:
+    """The model in eval mode; weights load without executing code.
+
+    Args:
+        source: where it lies.
+        task: which kind of model to load it as.
+        dtype: of the weights.
+        device: where to put it; None spreads it over all devices, which needs accelerate.
+
+    Raises:
+        LawscopeError: it cannot be had, is of another kind, or its weights are not complete.
+    """
+    library = transformers_for("A Hugging Face model")
+    spread: dict[str, Any] = {}
+    if device is None:
+        if importlib.util.find_spec("accelerate") is None:
+            raise LawscopeError(
+                "--device auto spreads a model over all devices and needs accelerate: pip install "
+                "accelerate, or name one device."
+            )
+        spread = {"device_map": "auto"}
+    with _as_sentences(source):
+        config = library.AutoConfig.from_pretrained(source.place, **source.options)
+    _check_task(config, source, task)
+    with _as_sentences(source):
+        model, loaded = getattr(library, AUTO_CLASSES[task]).from_pretrained(
+            source.place,
+            dtype=dtype,
+            weights_only=True,
+            output_loading_info=True,
+            **source.options,
+            **spread,
+        )
+    _check_weights(model, loaded["missing_keys"], source)
+    model.eval()
+    return model if device is None else model.to(device)  # type: ignore[no-any-return]
+
+
+def load_tokenizer(source: Source) -> Any:
+    """The tokenizer that lies beside the model.
+
+    Raises:
+        LawscopeError: there is none, or it cannot be read.
+    """
+    library = transformers_for("A Hugging Face tokenizer")
+    with _as_sentences(source, "tokenizer"):
+        return library.AutoTokenizer.from_pretrained(source.place, **source.options)
+
+
+def _gguf_reader() -> None:
+    transformers_for("A GGUF file")
+    if importlib.util.find_spec("gguf") is None:
+        raise LawscopeError('A GGUF file needs its reader: pip install "lawscope[llm]", or gguf.')
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(path.name for path in folder.iterdir())
+    more = ", …" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more if names else "nothing"
+
+
+def _check_task(config: Any, source: Source, task: Task) -> None:
+    """Refuse a model of another kind before its weights are read."""
+    both = bool(getattr(config, "is_encoder_decoder", False))
+    if both != (task == "encoder-decoder"):
+        if both:
+            raise LawscopeError(
+                f"{source.place} is an encoder–decoder ({config.model_type}); add --task "
+                "encoder-decoder, which measures the decoder."
+            )
+        raise LawscopeError(
+            f"{source.place} ({config.model_type}) has no decoder beside an encoder; leave out "
+            "--task encoder-decoder."
+        )
+    made = [name for name in getattr(config, "architectures", None) or [] if name]
+    masked = any(name.endswith(("MaskedLM", "ForPreTraining")) for name in made)
+    if task == "causal" and masked and not getattr(config, "is_decoder", False):
+        raise LawscopeError(
+            f"{source.place} is no causal language model but {made[0]}, which looks ahead; add "
+            "--task masked."
+        )
+
+
+def _check_weights(model: Any, missing: Any, source: Source) -> None:
+    """Weights that were not in the file are drawn at random: nothing to measure."""
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    of_head = {name for name, module in model.named_modules() if module is head and head}
+    lost = [key for key in sorted(missing) if key.rpartition(".")[0] not in of_head]
+    if lost:
+        more = ", …" if len(lost) > SHOWN else ""
+        raise LawscopeError(
+            f"{source.place} has no weights for {len(lost)} parameters of "
+            f"{type(model).__name__}: {', '.join(lost[:SHOWN])}{more}; download it again, or give "
+            "the folder of this model."
+        )
+
+
+@contextmanager
+def _as_sentences(source: Source, what: str = "model") -> Iterator[None]:
+    """What a load can go wrong with, each as one sentence."""
+    try:
+        with quietly():
+            yield
+    except (KeyboardInterrupt, LawscopeError):
+        raise
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise LawscopeError(
+            f"{source.place} does not fit into memory; use a smaller --dtype (bfloat16), or "
+            "--device auto to spread it."
+        ) from error
+    except Exception as error:
+        raise LawscopeError(_sentence(source, what, error)) from error
+
+
+def _sentence(source: Source, what: str, error: Exception) -> str:
+    chain = [error, error.__cause__, error.__context__]
+    text = " ".join(str(e) for e in chain if e is not None)
+    kinds = {type(e).__name__ for e in chain if e is not None}
+    if "trust_remote_code" in text:
+        return (
+            f"The {what} of {source.place} brings code of its own, which lawscope does not run; "
+            "add --trust-remote-code if you trust it."
+        )
+    if "GatedRepoError" in kinds or "gated" in text.lower():
+        return (
+            f"{source.place} is gated: ask for access on its page on the hub, log in with "
+            "'hf auth login', and try again."
+        )
+    if "couldn't connect" in text or "offline mode" in text or "OfflineModeIsEnabled" in kinds:
+        return (
+            f"{source.place} is neither a folder here nor in the Hugging Face cache, and the hub "
+            "cannot be reached; check the name, or download it first."
+        )
+    if {"RepositoryNotFoundError", "HFValidationError"} & kinds or "not a valid model" in text:
+        return (
+            f"{source.place} is neither a folder here nor a model on the hub; check the name, and "
+            "log in if it is private."
+        )
+    if what == "tokenizer":
+        return (
+            f"{source.place} has no tokenizer that can be read "
+            f"({_first_line(error)}); put tokenizer.json beside the model."
+        )
+    if "UnpicklingError" in kinds or "weights_only" in text or "WeightsUnpickler" in text:
+        return (
+            f"The weights of {source.place} hold objects beside tensors, which lawscope does not "
+            "execute; convert them to safetensors."
+        )
+    return f"{source.place} cannot be loaded as a language model: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).strip().partition("\n")[0].rstrip(".")
+    return f"{line or type(error).__name__}."
