@@ -118,7 +118,7 @@ def print_depth(advice: DepthAdvice, console: Console) -> None:
     from rich.text import Text
 
     from lawscope.report.numbers import fixed, number, percent
-    from lawscope.report.terminal import SPELLED
+    from lawscope.report.writer import SPELLED
 
     def text(words: str, style: str = "") -> Text:
         spelled = words.translate(SPELLED) if console.options.ascii_only else words

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lawscope.errors import LawscopeError
@@ -31,15 +33,26 @@ def write_whole(content: str | bytes, path: Path) -> None:
     Raises:
         LawscopeError: the place cannot be written; names the path and the remedy.
     """
+    # Names taken from folders may hold bytes that are not text; they become "?".
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+    with whole_or_not_at_all(path) as temporary:
+        temporary.write_bytes(raw)
+
+
+@contextmanager
+def whole_or_not_at_all(path: Path) -> Iterator[Path]:
+    """A file to write instead of ``path``, which takes its place at the end if all went well.
+
+    Raises:
+        LawscopeError: the place cannot be written; names the path and the remedy.
+    """
     temporary = path.with_name(f".lawscope-{secrets.token_hex(6)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "is a directory")
         try:
-            # Names taken from folders may hold bytes that are not text; they become "?".
-            raw = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
-            temporary.write_bytes(raw)
+            yield temporary
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

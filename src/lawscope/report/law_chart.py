@@ -1,13 +1,15 @@
-"""The law as a picture: log D against the station index, and what leaves the line."""
+"""A law as a picture: a quantity on a log scale against the station index, and its residuals."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
 
-from lawscope.laws.separation_result import FloatArray, Separation
+from lawscope.laws.separation_result import FloatArray
+from lawscope.report.curve import FUZZINESS, Curve, Quantity
 from lawscope.report.numbers import number, one_of, signed
 from lawscope.report.svg import (
     Frame,
@@ -31,79 +33,85 @@ RESIDUAL_FRAMES = (
 LETTER = 7.0  # width of a tick's letter in pixels
 
 
-def law_chart(separation: Separation, control: Separation | None, frame: Frame) -> Markup:
-    """D at every station on a log scale with its interval and the fitted line.
+def law_chart(
+    curve: Curve, control: Curve | None, frame: Frame, quantity: Quantity = FUZZINESS
+) -> Markup:
+    """The value at every station on a log scale with its interval and the fitted line.
 
     Args:
-        separation: the measured law.
+        curve: the measured law.
         control: the same network untrained, drawn beside it.
         frame: the size to draw for.
+        quantity: what the values are.
 
     Returns:
-        One ``svg`` element. A station without a positive D is a crossed gap.
+        One ``svg`` element. A station without a positive value is a crossed gap.
     """
-    both = [separation] if control is None else [control, separation]
-    extent = log_extent(both)
+    both = [curve] if control is None else [control, curve]
+    extent = log_extent(both, quantity)
     if extent is None:
         return Markup("")
     x = station_scale(max(len(each.values) for each in both), frame)
     y = Scale(*extent, frame.plot_bottom - 8, frame.top, log=True)
-    ticks, axis = station_axis(separation, x)
-    labels = (axis, "separation fuzziness D, log scale")
+    ticks, axis = station_axis(curve, x)
+    labels = (axis, f"{quantity.name}, log scale")
     picture = axes(frame, x, y, ticks, log_ticks(*extent), labels)
     points = Markup("")
     for each in both:
         kind = "control" if each is control else "trained"
-        picture += _fitted_line(each, x, y, kind)
-        marks = (_point(each, index, x, y, kind) for index in range(len(each.values)))
+        picture += _fitted_line(each, x, y, kind, quantity)
+        marks = (_point(each, index, x, y, kind, quantity) for index in range(len(each.values)))
         points += element("g", *marks, class_=kind)
-    return figure(frame, "law", _law_described(separation), picture, points)
+    return figure(frame, "law", _law_described(curve, quantity), picture, points)
 
 
-def residual_chart(separation: Separation, frame: Frame) -> Markup:
-    """How far each station lies above or below the fitted line, in units of log D.
+def residual_chart(curve: Curve, frame: Frame, quantity: Quantity = FUZZINESS) -> Markup:
+    """How far each station lies above or below the fitted line, in units of the logarithm.
 
     Args:
-        separation: the measured law.
+        curve: the measured law.
         frame: the size to draw for.
+        quantity: what the values are.
 
     Returns:
         One ``svg`` element, empty when there is no line.
     """
-    residuals = separation.fit.residuals
-    fitted = separation.fit.intercept + separation.fit.slope * np.arange(len(residuals))
-    if not np.isfinite(residuals).all():
+    residuals, first = curve.fit.residuals, quantity.first
+    fitted = curve.fit.intercept + curve.fit.slope * np.arange(len(residuals))
+    if not len(residuals[first:]) or not np.isfinite(residuals[first:]).all():
         return Markup("")
     low, high = residuals, residuals
-    if separation.interval is not None:
-        low, high = (np.log(_positive(ends)) - fitted for ends in separation.interval.T)
-    reach = max(0.05, 1.15 * float(np.nanmax(np.abs(np.concatenate([residuals, low, high])))))
+    if curve.interval is not None:
+        low, high = (np.log(_positive(ends)) - fitted for ends in curve.interval.T)
+    widest = np.nanmax(np.abs(np.concatenate([part[first:] for part in (residuals, low, high)])))
+    reach = max(quantity.least_reach, 1.15 * float(widest))
     x = station_scale(len(residuals), frame)
     y = Scale(-reach, reach, frame.plot_bottom - 8, frame.top)
-    ticks, axis = station_axis(separation, x)
-    labels = (axis, "log D − fitted line")
+    ticks, axis = station_axis(curve, x)
+    labels = (axis, f"log {quantity.symbol} − fitted line")
     picture = axes(frame, x, y, ticks, linear_ticks(-reach, reach), labels)
     picture += element(
         "line", x1=frame.left, x2=frame.plot_right, y1=y(0), y2=y(0), class_="fit trained"
     )
     marks = []
-    for index, value in enumerate(residuals):
+    for index in range(first, len(residuals)):
         place = x(index)
         bar = _bar(place, float(low[index]), float(high[index]), y)
-        marks.append(
-            _reachable(separation, index, "trained", bar + _dot(x, place, y(float(value))))
-        )
+        dot = _dot(x, place, y(float(residuals[index])))
+        marks.append(_reachable(curve, index, "trained", bar + dot, quantity))
     points = element("g", *marks, class_="trained")
-    worst = int(np.argmax(np.abs(residuals)))
+    worst = first + int(np.argmax(np.abs(residuals[first:])))
     described = (
         "Residuals of the fitted line",
-        f"{separation.stations[worst]} is furthest from it, {_off_line(residuals[worst])}.",
+        f"{curve.stations[worst]} is furthest from it, {_off_line(residuals[worst])}.",
     )
     return figure(frame, "residuals", described, picture, points)
 
 
-def log_extent(results: list[Separation]) -> tuple[float, float] | None:
-    """Range of D to show, a little wider than the values; None when no D is positive.
+def log_extent(
+    results: Sequence[Curve], quantity: Quantity = FUZZINESS
+) -> tuple[float, float] | None:
+    """Range to show, a little wider than the values; None when no value is positive.
 
     Intervals count, but one that runs far out may not flatten everything else.
     """
@@ -112,11 +120,11 @@ def log_extent(results: list[Separation]) -> tuple[float, float] | None:
         return None
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     ends = [_positive(each.interval).ravel() for each in results if each.interval is not None]
-    lines = [_positive(_line_ends(each)) for each in results]
+    lines = [_positive(_line_ends(each, quantity.first)) for each in results]
     reach = np.concatenate([*ends, *lines, [low, high]])
     low = max(float(np.nanmin(reach)), low / 4)
     high = min(float(np.nanmax(reach)), high * 4)
-    pad = max((high / low) ** 0.05, 1.1)
+    pad = max((high / low) ** 0.05, quantity.least_pad)
     return low / pad, high * pad
 
 
@@ -125,13 +133,13 @@ def station_scale(length: int, frame: Frame) -> Scale:
     return Scale(0, max(1, length - 1), frame.left + 16, frame.plot_right - 12)
 
 
-def station_axis(separation: Separation, x: Scale) -> tuple[list[tuple[int, str]], str]:
+def station_axis(curve: Curve, x: Scale) -> tuple[list[tuple[int, str]], str]:
     """Ticks and label of the axis: station names where all of them fit, else their numbers."""
-    unit = one_of(separation.granularity)
+    unit = one_of(curve.granularity)
     letters = (x(1) - x(0)) / LETTER - 1
-    if all(len(name) <= letters for name in separation.stations):
-        return list(enumerate(separation.stations)), unit
-    indices = index_ticks(len(separation.stations), x.end - x.start)
+    if all(len(name) <= letters for name in curve.stations):
+        return list(enumerate(curve.stations)), unit
+    indices = index_ticks(len(curve.stations), x.end - x.start)
     return [(index, str(index)) for index in indices], f"{unit} index l"
 
 
@@ -140,34 +148,35 @@ def _positive(values: FloatArray) -> FloatArray:
     return np.where(np.isfinite(values) & (values > 0), values, np.nan)
 
 
-def _line_ends(result: Separation) -> FloatArray:
-    return result.fit.predict(np.array([0.0, len(result.values) - 1]))
+def _line_ends(result: Curve, first: int) -> FloatArray:
+    return result.fit.predict(np.array([first, len(result.values) - 1], dtype=np.float64))
 
 
-def _fitted_line(result: Separation, x: Scale, y: Scale, kind: str) -> Markup:
-    last, ends = len(result.values) - 1, _positive(_line_ends(result))
+def _fitted_line(result: Curve, x: Scale, y: Scale, kind: str, quantity: Quantity) -> Markup:
+    last, ends = len(result.values) - 1, _positive(_line_ends(result, quantity.first))
     if np.isnan(ends).any():
         return Markup("")
     return element(
         "line",
-        x1=x(0), y1=y(float(ends[0])), x2=x(last), y2=y(float(ends[1])), class_=f"fit {kind}",
+        x1=x(quantity.first), y1=y(float(ends[0])), x2=x(last), y2=y(float(ends[1])),
+        class_=f"fit {kind}",
     )  # fmt: skip
 
 
-def _point(result: Separation, index: int, x: Scale, y: Scale, kind: str) -> Markup:
+def _point(result: Curve, index: int, x: Scale, y: Scale, kind: str, quantity: Quantity) -> Markup:
     value, place = float(result.values[index]), x(index)
     if not (math.isfinite(value) and value > 0):
         gap = element("line", x1=place, x2=place, y1=y.end, y2=y.start, class_="gap")
         cross = element(
             "path", d=f"M{place - 5:.1f} {y.start - 11:.1f}l10 10m0-10l-10 10", class_="cross"
         )
-        return _reachable(result, index, kind, gap + cross)
+        return _reachable(result, index, kind, gap + cross, quantity)
     bar = Markup("")
     if result.interval is not None:
         low, high = (float(end) for end in _positive(result.interval[index]))
         bar = _bar(place, low, high, y)
     mark = (_dot if kind == "trained" else _diamond)(x, place, y(value))
-    return _reachable(result, index, kind, bar + mark)
+    return _reachable(result, index, kind, bar + mark, quantity)
 
 
 def _radius(x: Scale) -> float:
@@ -196,24 +205,25 @@ def _bar(place: float, low: float, high: float, y: Scale) -> Markup:
     )
 
 
-def _reachable(result: Separation, index: int, kind: str, marks: Markup) -> Markup:
+def _reachable(result: Curve, index: int, kind: str, marks: Markup, quantity: Quantity) -> Markup:
     """A mark that can be focused; the lines of its label are what the tooltip shows."""
-    label = ",\n".join(point_lines(result, index, kind))
+    label = ",\n".join(point_lines(result, index, kind, quantity))
     return element("g", marks, class_="point", tabindex=0, role="img", aria_label=label)
 
 
-def point_lines(result: Separation, index: int, kind: str) -> list[str]:
+def point_lines(result: Curve, index: int, kind: str, quantity: Quantity = FUZZINESS) -> list[str]:
     """What there is to say about one station, the name first."""
     value, residual = float(result.values[index]), float(result.fit.residuals[index])
-    name = f"{index} {result.stations[index]}"
+    name, symbol, digits = f"{index} {result.stations[index]}", quantity.symbol, quantity.digits
     lines = [name if kind == "trained" else f"{name} (untrained)"]
+    if math.isnan(value):
+        return [*lines, f"{symbol} is not a number"]
     if not (math.isfinite(value) and value > 0):
-        why = "D is not a number" if math.isnan(value) else f"D = {number(value)} has no logarithm"
-        return [*lines, why]
-    lines.append(f"D = {number(value)}")
-    if result.interval is not None:
+        return [*lines, f"{symbol} = {number(value)} has no logarithm"]
+    lines.append(f"{symbol} = {number(value, digits)}")
+    if result.interval is not None and np.isfinite(result.interval[index]).all():
         low, high = (float(end) for end in result.interval[index])
-        lines.append(f"95 % interval {number(low)} to {number(high)}")
+        lines.append(f"95 % interval {number(low, digits)} to {number(high, digits)}")
     if math.isfinite(residual):
         lines.append(f"residual {signed(residual)}, {_off_line(residual)}")
     return lines
@@ -224,13 +234,14 @@ def _off_line(residual: float) -> str:
     return f"{100 * abs(off):.1f} % {'above' if off >= 0 else 'below'} the line"
 
 
-def _law_described(separation: Separation) -> tuple[str, str]:
-    fit = separation.fit
-    unit = one_of(separation.granularity)
+def _law_described(curve: Curve, quantity: Quantity) -> tuple[str, str]:
+    fit, digits = curve.fit, quantity.digits
+    unit = one_of(curve.granularity)
+    title = quantity.name[0].upper() + quantity.name[1:]
     return (
-        "Separation fuzziness D at every station",
-        f"D goes from {number(separation.values[0])} at {separation.stations[0]} to "
-        f"{number(separation.values[-1])} at {separation.stations[-1]} over "
-        f"{len(separation.values)} stations; the fitted line keeps {number(fit.rho)} per {unit}, "
-        f"correlation {number(fit.pearson, 4)}.",
+        f"{title} at every station",
+        f"{quantity.symbol} goes from {number(curve.values[0], digits)} at {curve.stations[0]} to "
+        f"{number(curve.values[-1], digits)} at {curve.stations[-1]} over "
+        f"{len(curve.values)} stations; the fitted line keeps {number(fit.rho, digits)} per {unit},"
+        f" correlation {number(fit.pearson, 4)}.",
     )

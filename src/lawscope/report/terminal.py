@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -19,28 +18,12 @@ from lawscope.report.collapse_view import VERDICTS as COLLAPSE_VERDICTS
 from lawscope.report.collapse_view import short_table
 from lawscope.report.numbers import count, number, one_of, percent, shorten
 from lawscope.report.view import VERDICTS, fit_cards, size_cards
+from lawscope.report.writer import STYLES, Writer, print_sentences
 
-STYLES = {"holds": "bold green", "does not hold": "bold red", "cannot be told": "bold yellow"}
 MANY_STATIONS = 40
 ENDS = 8  # of so many stations, how many of the first and of the last have a row
 CHART_ROWS = 6
 LEAST_BAR = 6
-EIGHTHS_ACROSS = " ▏▎▍▌▋▊▉█"
-EIGHTHS_UP = " ▁▂▃▄▅▆▇█"
-SPELLED = str.maketrans(
-    {
-        "ρ": "rho",
-        "−": "-",
-        "–": "-",
-        "—": "-",
-        "×": "x",
-        "…": "..",
-        "∞": "inf",
-        "≈": "~",
-        "Σ": "sum",
-    }
-    | {"’": "'", "²": "2", "ε": "eps"}
-)
 
 
 def print_summary(report: Report, console: Console) -> None:
@@ -53,7 +36,7 @@ def print_summary(report: Report, console: Console) -> None:
         console: where to print.
     """
     law = report.separation
-    write = _Writer(console)
+    write = Writer(console)
     console.print(write.text(report.name, "bold"))
     verdict = write.text(VERDICTS.get(law.verdict, law.verdict), STYLES[law.verdict])
     console.print(Text.assemble(verdict, write.text(f": {law.reason}")))
@@ -69,45 +52,12 @@ def print_summary(report: Report, console: Console) -> None:
     if report.collapse is not None:
         console.print()
         _print_collapse(report.collapse, write)
-    _print_sentences("advice", "{}.", report.advice, write)
-    _print_sentences("warnings", "!", report.warnings, write)
-    _print_sentences("not measured", "-", _skipped(report), write)
+    print_sentences("advice", "{}.", report.advice, write)
+    print_sentences("warnings", "!", report.warnings, write)
+    print_sentences("not measured", "-", _skipped(report), write)
 
 
-class _Writer:
-    """Text for one console: spelled in ASCII where it must be, never as markup."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.ascii = console.options.ascii_only
-
-    def plain(self, words: str) -> str:
-        """What this console can show of ``words``; control characters become "?"."""
-        spaced = "".join(" " if letter.isspace() else letter for letter in words)
-        shown = "".join(letter if letter.isprintable() else "?" for letter in spaced)
-        return shown.translate(SPELLED).encode("ascii", "replace").decode() if self.ascii else shown
-
-    def text(self, words: str, style: str = "") -> Text:
-        """A styled piece of text."""
-        return Text(self.plain(words), style=style)
-
-    def bar(self, share: float, width: int) -> str:
-        """A horizontal bar that fills ``share`` of ``width`` cells; nothing for NaN."""
-        if math.isnan(share):
-            return ""
-        if self.ascii:
-            return "#" * max(1, round(share * width))
-        whole, eighths = divmod(max(1, round(8 * share * width)), 8)
-        return "█" * whole + EIGHTHS_ACROSS[eighths].strip()
-
-    def column(self, share: float, height: int) -> list[str]:
-        """The cells of a vertical bar, top first."""
-        filled = 0 if math.isnan(share) else max(1, round(8 * share * height))
-        cells = [max(0, min(8, filled - 8 * row)) for row in reversed(range(height))]
-        return [("#" if cell >= 4 else " ") if self.ascii else EIGHTHS_UP[cell] for cell in cells]
-
-
-def _key_numbers(report: Report, write: _Writer) -> Table:
+def _key_numbers(report: Report, write: Writer) -> Table:
     """The numbers of the fit as rows, those of the untrained network beside them."""
     law, control = report.separation, report.control
     unit = one_of(law.granularity)
@@ -129,7 +79,7 @@ def _key_numbers(report: Report, write: _Writer) -> Table:
     return table
 
 
-def _stations(law: Separation, write: _Writer) -> Table:
+def _stations(law: Separation, write: Writer) -> Table:
     """One row per station with a bar in log scale; of very many the first and the last."""
     ratios = np.exp(np.diff(log_or_nan(law.values), prepend=np.nan))
     rows = [
@@ -173,7 +123,7 @@ def _stations(law: Separation, write: _Writer) -> Table:
     return table
 
 
-def _print_collapse(result: Collapse, write: _Writer) -> None:
+def _print_collapse(result: Collapse, write: Writer) -> None:
     """The verdict on the head and its few numbers, the prediction beside them."""
     verdict = write.text(
         COLLAPSE_VERDICTS.get(result.verdict, result.verdict), STYLES[result.verdict]
@@ -220,7 +170,7 @@ def _shares(values: FloatArray) -> FloatArray:
     return np.asarray(0.05 + 0.95 * (logs - known.min()) / span)
 
 
-def _condensed(law: Separation, write: _Writer) -> Text:
+def _condensed(law: Separation, write: Writer) -> Text:
     """A small column chart of log D over all stations, several to a column if they are many."""
     groups = np.array_split(_shares(law.values), min(len(law.values), write.console.width - 12))
     columns = [write.column(float(np.mean(group)), CHART_ROWS) for group in groups]
@@ -234,14 +184,3 @@ def _condensed(law: Separation, write: _Writer) -> Text:
     ]
     lines.append(" " * 10 + write.plain(f"log D over stations 0 to {len(law.values) - 1}"))
     return Text("\n".join(lines), style="cyan", no_wrap=True)
-
-
-def _print_sentences(title: str, mark: str, sentences: Iterable[str], write: _Writer) -> None:
-    """A list with a heading, or nothing."""
-    grid = Table.grid(padding=(0, 1))
-    for index, sentence in enumerate(sentences, start=1):
-        grid.add_row(write.text(mark.format(index), "dim"), write.text(sentence))
-    if grid.rows:
-        write.console.print()
-        write.console.print(write.text(title, "bold"))
-        write.console.print(grid)
