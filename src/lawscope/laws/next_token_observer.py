@@ -150,6 +150,11 @@ class NextTokenObserver:
         self.seconds += time.perf_counter() - begun
         return len(where.rows)
 
+    def measurable(self, batch: Any) -> int:
+        """How many tokens of a batch would be measured; nothing runs."""
+        tokens = read_tokens(batch, self.settings.task)
+        return len(self._where(tokens, range(len(tokens.ids)))[1].rows)
+
     def merge(self, other: NextTokenObserver) -> None:
         """Add what another observer of the same model and settings has seen."""
         for ours, theirs in zip(self.statistics, other.statistics, strict=True):
