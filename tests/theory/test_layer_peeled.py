@@ -273,3 +273,12 @@ def test_table_plot_and_citation():
     assert list(found.table().columns) == ["count", "classes", "cosine", "phase"]
     assert found.plot().images[0].get_array().shape == (5, 5)
     assert "2021" in ls.citation("layer_peeled")
+
+
+def test_inverse_class_weights_keep_sizes_apart_and_never_collapse() -> None:
+    found = ls.peel([500] * 3 + [50] * 3 + [20], loss="class_weighted")
+    assert [(g.count, g.classes) for g in found.groups] == [(500, 3), (50, 3), (20, 1)]
+    for each in found.groups[:2]:
+        assert each.cosine == pytest.approx(-1 / 6, abs=1e-9)
+    assert found.threshold is None
+    assert found.oversampling_needed is None

@@ -152,8 +152,8 @@ def group(counts: FloatArray, loss: Loss) -> Grouping:
             weight = np.ones_like(counts)
     heavy, common = weight.tolist(), counts.tolist()
     keys = list(heavy)
-    if loss.adjustment or loss.class_weights:
-        keys = list(zip(heavy, (-counts).tolist(), strict=True))
+    if loss.adjustment or loss.name == "class_weighted":
+        keys = list(zip(heavy, common, strict=True))
     alike: dict[Any, list[int]] = {}
     for k, key in enumerate(keys):
         alike.setdefault(key, []).append(k)
