@@ -3,7 +3,8 @@
     python scripts/render_studies.py           # rewrites README.md, docs/studies.md, docs/figures
     python scripts/render_studies.py --check   # exit code 1 where they differ from the results
 
-The tables stand between two comments, ``<!-- claims: separation -->`` and ``<!-- end -->``.
+The tables stand between two comments: ``<!-- claims: separation -->`` or, for a table of the paper,
+``<!-- table: collapse/oversampling -->``, and ``<!-- end -->``.
 Everything rendered comes from ``results/<family>.json``, and from ``results/<family>.train.json``
 (measured in train mode) where there is one; ``lawscope study run`` writes them.
 """
@@ -16,13 +17,18 @@ import re
 import sys
 from pathlib import Path
 
-from lawscope.report.study_markdown import claims_markdown
+from lawscope.report.study_markdown import claims_markdown, table_markdown
+from lawscope.studies.registry import find
 from lawscope.studies.result import StudyResult
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/studies.md")
 # The README shows the claims of these studies; the documentation shows all.
-MAIN = ("separation/optimizers", "separation/depth", "separation/frozen", "separation/resnet")
+MAIN = (
+    "separation/optimizers", "separation/depth", "separation/frozen", "separation/resnet",
+    "peeled/minority-angle", "collapse/minority", "collapse/oversampling",
+)  # fmt: skip
+TABLE = re.compile(r"(<!-- table: ([\w-]+)/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PLACE = re.compile(r"(<!-- claims: (\w+)( main)? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -44,7 +50,17 @@ def rendered(text: str) -> str:
         beside = results_of(train) if (ROOT / "results" / f"{train}.json").exists() else None
         return f"{found[1]}\n{claims_markdown(results, beside)}\n\n{found[4]}"
 
-    return PLACE.sub(table, text)
+    return TABLE.sub(_paper_table, PLACE.sub(table, text))
+
+
+def _paper_table(found: re.Match[str]) -> str:
+    """The table of one study from its kept numbers."""
+    name = f"{found[2]}/{found[3]}"
+    (result,) = (result for result in results_of(found[2]) if result.name == name)
+    make = find(name).table
+    if make is None:
+        sys.exit(f"{name} has no table")
+    return f"{found[1]}\n{table_markdown(make(dict(result.numbers)))}\n\n{found[4]}"
 
 
 def draw_figures(family: str) -> None:

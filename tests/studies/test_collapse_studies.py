@@ -69,6 +69,10 @@ def test_smoke_trains_measures_every_claim_and_draws(name, memory):
     picture = io.BytesIO()
     study.figure(numbers).savefig(picture)
     assert picture.tell() > 5000
+    if study.table is not None:
+        titles, *rows = study.table(numbers)
+        assert rows
+        assert {len(row) for row in rows} == {len(titles)}
 
 
 def keys(trainings):
@@ -219,6 +223,18 @@ def test_every_claim_can_be_shown_and_can_fail(name):
     assert [j.verdict for j in study.judge(good)] == [SHOWN] * len(study.claims)
     assert [j.verdict for j in study.judge(bad)] == [NOT_SHOWN] * len(study.claims)
     assert {j.verdict for j in study.judge({})} == {NOT_TRIED}
+
+
+def test_the_table_has_gains_seed_by_seed():
+    row = rates([0.9, 0.5, 0.1], [0.1, 0.5, 0.4], [0.4, 0.6, 0.5])
+    for point, shifts in zip(row["points"], ([0, 0, 0], [0, 0.1, -0.1], [0, 0, 0]), strict=True):
+        for network, shift in zip(point["networks"], shifts, strict=True):
+            network["minority_accuracy"] += shift
+            network["predicted"] = None
+    _, first, second, _ = oversampling.table({"rows": [row]})
+    assert first[5:7] == ["10.0 ± 0.0", "0.0 ± 0.0"]
+    assert second == ["MLP", "5", "10", "0.50 ± 0.00", "–", "50.0 ± 10.0", "40.0 ± 10.0",
+                      "60.0 ± 0.0", "20.0 ± 0.0"]  # fmt: skip
 
 
 def test_two_seeds_tell_nothing_about_a_gain():

@@ -40,6 +40,19 @@ def claims_markdown(
     return "\n".join(lines)
 
 
+def table_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first row has the titles.
+
+    Example:
+        >>> print(table_markdown([["R", "cosine"], ["10", "0.5"]]))
+        | R | cosine |
+        | --- | --- |
+        | 10 | 0.5 |
+    """
+    titles, *rest = rows
+    return "\n".join(_line(row) for row in (titles, ["---"] * len(titles), *rest))
+
+
 def _found(claim: Judged | None) -> list[str]:
     if claim is None:
         return ["", ""]

@@ -53,6 +53,8 @@ def print_result(
         console.print(Text(f"{result.status}: {result.why}", style))
     if result.status == DONE:
         console.print(_claims(result))
+        if study.table is not None:
+            console.print(_rows_of(study.table(dict(result.numbers))))
     if numbers:
         _print_numbers(result.numbers, console)
     if figure is not None:
@@ -116,6 +118,16 @@ def _claims(result: StudyResult) -> Table:
             Text(claim.text), Text(claim.paper), Text(measured),
             Text(claim.verdict, STYLES.get(claim.verdict, "")),
         )  # fmt: skip
+    return table
+
+
+def _rows_of(rows: Sequence[Sequence[str]]) -> Table:
+    """The paper's table: titles first, numbers at the right."""
+    table = Table(box=None, pad_edge=False, padding=(1, 2, 0, 0))
+    for index, title in enumerate(rows[0]):
+        table.add_column(title, justify="left" if index == 0 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
     return table
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from lawscope.errors import LawscopeError
 from lawscope.studies.plan import Training
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Claim:
         """
         try:
             measured = self.value(numbers)
+        except LawscopeError as error:
+            return Judged(self.text, self.paper, None, NOT_TRIED, str(error))
         except (KeyError, IndexError, ValueError, TypeError, ZeroDivisionError) as error:
             return Judged(self.text, self.paper, None, NOT_TRIED, f"not measured ({error!r})")
         held = self.holds(measured)
@@ -85,6 +88,7 @@ class Study:
         measure: a laboratory that has them → numbers (JSON values only).
         claims: predicates on those numbers.
         figure: numbers → the figure, drawn like the paper's.
+        table: numbers → the paper's table, its first row the titles; None where there is none.
     """
 
     title: str
@@ -96,6 +100,7 @@ class Study:
     measure: Callable[[Lab], Numbers]
     claims: Sequence[Claim]
     figure: Callable[[Numbers], Figure]
+    table: Callable[[Numbers], list[list[str]]] | None = None
 
     def judge(self, numbers: Numbers) -> list[Judged]:
         """Every claim with its verdict."""

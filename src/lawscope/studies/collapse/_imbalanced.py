@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lawscope.errors import LawscopeError
+from lawscope.report.numbers import MISSING, fixed
 from lawscope.studies.choice import every, quietly
 from lawscope.studies.plan import Data, Network, Training
 from lawscope.studies.study import Numbers
@@ -219,6 +221,29 @@ def mean(rows: Sequence[Numbers], name: str) -> float:
     if len(there) < len(values) or not there:
         raise ValueError(f"a network has no {name}")
     return float(sum(there)) / len(there)
+
+
+def spread(
+    rows: Sequence[Numbers],
+    name: str,
+    decimals: int,
+    scale: float = 1.0,
+    over: Sequence[Numbers] | None = None,
+) -> str:
+    """Mean ± standard deviation over seeds, or of the differences to other networks, seed by seed.
+
+    Example:
+        >>> spread([{"a": 0.25}, {"a": 0.75}], "a", 1, 100)
+        '50.0 ± 35.4'
+    """
+    values = [row.get(name) for row in rows]
+    base = [0.0] * len(values) if over is None else [row.get(name) for row in over]
+    pairs = [(a, b) for a, b in zip(values, base, strict=True) if a is not None and b is not None]
+    if not pairs or len(pairs) < len(values):
+        return MISSING
+    found = [scale * (a - b) for a, b in pairs]
+    middle = fixed(statistics.fmean(found), decimals)
+    return f"{middle} ± {fixed(statistics.stdev(found), decimals)}" if len(found) > 1 else middle
 
 
 def gain(better: Sequence[Numbers], than: Sequence[Numbers], name: str) -> float | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lawscope.report.study_figures import COLOURS, SOFT, grid, label_outside, plain_axis
 from lawscope.studies.choice import every, rank_correlation
 from lawscope.studies.collapse import minority
-from lawscope.studies.collapse._imbalanced import CLASSES
+from lawscope.studies.collapse._imbalanced import CLASSES, spread
 from lawscope.studies.collapse.minority import along
 from lawscope.studies.study import Claim, Numbers, Study
 
@@ -98,6 +98,31 @@ def _by_class(rows: list[Numbers]) -> list[float]:
     return [sum(column) / len(column) for column in columns]
 
 
+def table(numbers: Numbers) -> list[list[str]]:
+    """A row for each network, K_A and R; accuracies in percent, the gap in points."""
+    titles = ["network", "K_A", "R", "majority", "minority", "gap", "worst class",
+              "among the minority", "chance there"]  # fmt: skip
+    return [titles, *(line for panel in numbers["panels"] for line in _lines(panel))]
+
+
+def _lines(panel: Numbers) -> list[list[str]]:
+    chance = 100 / (CLASSES - panel["majority"])
+    return [
+        [
+            panel["network"],
+            str(panel["majority"]),
+            str(point["ratio"]),
+            spread(point["networks"], "majority_accuracy", 1, 100),
+            spread(point["networks"], "minority_accuracy", 1, 100),
+            f"{100 * gap:.1f}",
+            f"{100 * min(_by_class(point['networks'])):.1f}",
+            spread(point["networks"], "among_minority_accuracy", 1, 100),
+            f"{chance:.1f}",
+        ]
+        for point, gap in zip(panel["points"], gaps(panel), strict=True)
+    ]
+
+
 CLAIMS = (
     Claim(
         "the gap between majority and minority widens with R: rank correlation at least 0.9 in "
@@ -175,4 +200,5 @@ STUDY = Study(
     measure=measure,
     claims=CLAIMS,
     figure=figure,
+    table=table,
 )

@@ -30,6 +30,7 @@ from lawscope.studies.collapse._imbalanced import (
     gain,
     mean,
     readings,
+    spread,
     trainings_of,
 )
 from lawscope.studies.plan import Training
@@ -100,6 +101,26 @@ def against(way: str, name: str) -> Any:
     return lambda numbers: [
         gain(row["ways"]["fixed"], row["ways"][way], name) for row in numbers["rows"]
     ]
+
+
+def table(numbers: Numbers) -> list[list[str]]:
+    """A row for each network, K_A and way; accuracies in percent."""
+    titles = ["network", "K_A", "training", "cosine of classifiers", "cosine of class means",
+              "minority accuracy", "overall accuracy"]  # fmt: skip
+    lines = [
+        [
+            row["network"],
+            str(row["majority"]),
+            WAYS[way],
+            spread(rows, "cosine", 2),
+            spread(rows, "mean_cosine", 2),
+            spread(rows, "minority_accuracy", 1, 100),
+            spread(rows, "test_accuracy", 1, 100),
+        ]
+        for row in numbers["rows"]
+        for way, rows in row["ways"].items()
+    ]
+    return [titles, *lines]
 
 
 CLAIMS = (
@@ -176,4 +197,5 @@ STUDY = Study(
     measure=measure,
     claims=CLAIMS,
     figure=figure,
+    table=table,
 )

@@ -32,6 +32,7 @@ from lawscope.studies.collapse._imbalanced import (
     gain,
     mean,
     readings,
+    spread,
     trainings_of,
 )
 from lawscope.studies.plan import Training
@@ -140,6 +141,32 @@ def best_share(name: str) -> Any:
     ]
 
 
+def table(numbers: Numbers) -> list[list[str]]:
+    """The paper's table turned on its side: a row for each network, K_A and w_r."""
+    titles = ["network", "K_A", "w_r", "cosine", "predicted", "minority accuracy", "gain",
+              "overall accuracy", "gain"]  # fmt: skip
+    return [titles, *(line for row in numbers["rows"] for line in _lines(row))]
+
+
+def _lines(row: Numbers) -> list[list[str]]:
+    """Accuracies in percent, gains over w_r = 1 in points with the deviation over seeds."""
+    first = row["points"][0]["networks"]
+    return [
+        [
+            row["network"],
+            str(row["majority"]),
+            str(point["rate"]),
+            spread(point["networks"], "cosine", 2),
+            spread(point["networks"], "predicted", 2),
+            spread(point["networks"], "minority_accuracy", 1, 100),
+            spread(point["networks"], "minority_accuracy", 1, 100, over=first),
+            spread(point["networks"], "test_accuracy", 1, 100),
+            spread(point["networks"], "test_accuracy", 1, 100, over=first),
+        ]
+        for point in row["points"]
+    ]
+
+
 CLAIMS = (
     Claim(
         "on training data minority classifiers move apart as w_r grows: rank correlation of the "
@@ -214,4 +241,5 @@ STUDY = Study(
     measure=measure,
     claims=CLAIMS,
     figure=figure,
+    table=table,
 )
