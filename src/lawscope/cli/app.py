@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from lawscope import __version__
+from lawscope.cli import language_options as lm
 from lawscope.cli.depth import depth as depth_command
 from lawscope.cli.peel import peel as peel_command
 from lawscope.cli.study import app as study_app
@@ -62,7 +63,8 @@ def scan(
         str,
         typer.Argument(
             help="A .py file that defines 'model' and 'data' (values or functions), or "
-            "package.module:callable that returns the model or (model, data).",
+            "package.module:callable that returns the model or (model, data). With --text: a "
+            "Hugging Face folder or name, or a .py file with 'model' and 'tokenizer'.",
             show_default=False,
         ),
     ],
@@ -98,11 +100,31 @@ def scan(
         str, typer.Option(help="Interval by jackknife, bootstrap, or none.")
     ] = "jackknife",
     memory: Annotated[str, typer.Option(help="Budget for the statistics.")] = "512MB",
-    batch_size: Annotated[int, typer.Option(help="Samples per forward pass.", min=1)] = 256,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps …")] = "cpu",
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            help="Samples (256) or windows of text (8) per forward pass.", min=1, show_default=False
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, cuda:1, mps …; auto: a language model over all.")
+    ] = "cpu",
     control: Annotated[bool, typer.Option(help="Also measure the same network untrained.")] = True,
     seed: Annotated[int, typer.Option(help="For drawing samples.", min=0)] = 0,
     threads: Threads = None,
+    text: lm.Text = None,
+    tokens: lm.Tokens = None,
+    window: lm.Window = None,
+    dtype: lm.Dtype = None,
+    gguf: lm.Gguf = None,
+    targets: lm.Targets = None,
+    task: lm.Task = None,
+    precision: lm.Precision = None,
+    normalization: lm.Normalization = None,
+    folds: lm.Folds = None,
+    every: lm.Every = None,
+    resume: lm.Resume = False,
+    trust_remote_code: lm.TrustRemoteCode = False,
     json_: AsJson = False,
     out: Out = None,
 ) -> None:
@@ -113,7 +135,37 @@ def scan(
     lawscope scan net.py
 
     lawscope scan my_project.nets:build --checkpoint w.safetensors --data fashion-mnist
+
+    lawscope scan ./my-gpt2 --text corpus.txt
     """
+    language = {
+        "tokens": tokens,
+        "window": window,
+        "dtype": dtype,
+        "gguf": gguf,
+        "targets": None if targets is None else tuple(t.strip() for t in targets.split(",")),
+        "task": task,
+        "precision": precision,
+        "normalization": normalization,
+        "folds": folds,
+        "every": every,
+        "resume": resume,
+        "trust_remote_code": trust_remote_code,
+    }
+    if text:
+        lm.about_data({"data": data, "data_dir": data_dir, "size": size, "samples": samples})
+        common = {
+            "checkpoint": checkpoint,
+            "batch_size": batch_size,
+            "device": device,
+            "control": control,
+            "memory": memory,
+            "seed": seed,
+            "threads": threads,
+        }
+        _scan_text(target, text, {**common, **language}, json_=json_, out=out)
+        return
+    lm.about_text(language)
     from lawscope.cli.scan import scan_target
 
     # Whatever the user's code prints must not end up in the JSON.
@@ -131,13 +183,30 @@ def scan(
             mode=mode,
             uncertainty=uncertainty,
             memory=memory,
-            batch_size=batch_size,
+            batch_size=batch_size or 256,
             device=device,
             control=control,
             seed=seed,
             threads=threads,
         )
     deliver(report, json_=json_, out=out)
+
+
+def _scan_text(
+    target: str, text: list[Path], options: dict[str, Any], *, json_: bool, out: Path | None
+) -> None:
+    """A language model on a text; of several processes one delivers."""
+    from lawscope.cli.language import scan_language
+    from lawscope.cli.language_request import Request
+
+    writes = out is not None or not json_ or options["resume"]
+    given = {name: value for name, value in options.items() if value is not None}
+    with redirect_stdout(sys.stderr) if json_ else nullcontext():
+        report = scan_language(
+            Request(target, text, folder=(out or DEFAULT_OUT) if writes else None, **given)
+        )
+    if report is not None:
+        deliver(report, json_=json_, out=out)
 
 
 @app.command()
@@ -194,10 +263,13 @@ def deliver(report: Any, *, json_: bool, out: Path | None) -> None:
     if not json_:
         from rich.console import Console
 
+        from lawscope.laws.language_report import LanguageReport
+        from lawscope.report.next_token_terminal import print_language_summary
         from lawscope.report.terminal import print_summary
 
         # Before the files: a full disk must not cost the result.
-        print_summary(report, Console())
+        summary = print_language_summary if isinstance(report, LanguageReport) else print_summary
+        summary(report, Console())
     write_whole(document + "\n", folder / "run.json")
     page = report.save(folder / "report.html")
     if not json_:
@@ -208,7 +280,7 @@ def run() -> None:
     """Run the command; a user's mistake is one sentence and exit code 2."""
     debug = "--debug" in sys.argv
     # Accepted anywhere on the line, because that is where people add it.
-    sys.argv = [sys.argv[0], *(a for a in sys.argv[1:] if a != "--debug")]
+    sys.argv = [sys.argv[0], *lm.several_files([a for a in sys.argv[1:] if a != "--debug"])]
     if debug:
         sys.argv.insert(1, "--debug")
     try:
@@ -217,8 +289,8 @@ def run() -> None:
         if debug:
             raise
         _say(str(error))
-    except KeyboardInterrupt:
-        _say("Stopped.", code=130)
+    except KeyboardInterrupt as stop:
+        _say(str(stop) or "Stopped.", code=130)
     except BrokenPipeError:
         # The reader of our output has gone (as `| head` does): nothing is left to say.
         sys.stderr.close()

@@ -49,7 +49,7 @@ def scan_target(
     model = found.build()
     if checkpoint is not None:
         load_checkpoint(model, checkpoint)
-    where = _device(device)
+    where = find_device(device)
     model.to(where)
     names: tuple[str, ...] | None = None
     if data is not None:
@@ -102,7 +102,12 @@ def scan_target(
             ) from error
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """The device ``--device`` names.
+
+    Raises:
+        LawscopeError: it is not there.
+    """
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)

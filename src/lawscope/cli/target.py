@@ -24,11 +24,13 @@ class Target:
         name: for titles.
         maker: the module, or a callable without arguments that builds it (or (model, data)).
         given: the 'data' of the file, a value or a callable, or None.
+        tokenizer: the 'tokenizer' of the file, or None.
     """
 
     name: str
     maker: Any
     given: Any = None
+    tokenizer: Any = None
     _first: Any = field(default=None, init=False, repr=False)
 
     @property
@@ -77,6 +79,10 @@ def load_target(target: str) -> Target:
     if target.endswith(".py"):
         return _from_file(Path(target))
     module_name, colon, attribute = target.partition(":")
+    if not colon and (Path(target) / "config.json").is_file():
+        raise LawscopeError(
+            f"{target} is a Hugging Face folder; add --text FILE to measure its language model."
+        )
     if not colon or not attribute:
         raise LawscopeError(
             f"'{target}' is neither a .py file nor package.module:callable; write, for example, "
@@ -110,7 +116,8 @@ def _from_file(path: Path) -> Target:
             f"{path} does not define 'model' (a network or a function that returns one); it "
             f"defines: {_public(module)}."
         )
-    return Target(path.name, module.model, getattr(module, "data", None))
+    given, tokenizer = getattr(module, "data", None), getattr(module, "tokenizer", None)
+    return Target(path.name, module.model, given, tokenizer)
 
 
 def _imported(target: str, load: Any) -> Any:

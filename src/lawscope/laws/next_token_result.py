@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,6 +164,22 @@ class NextToken:
             }
         )
         return document
+
+    def save(self, path: str | Path, name: str | None = None) -> Path:
+        """Write the page as one self-contained HTML file.
+
+        Args:
+            path: the file; missing folders are made.
+            name: what was measured, for the title; the class of the model by default.
+
+        Returns:
+            The path that was written.
+        """
+        from lawscope.laws.language_report import LanguageReport
+        from lawscope.laws.scan import versions
+
+        title = name or str(self.settings.get("model", "language model"))
+        return LanguageReport(title, self, versions=versions()).save(path)
 
     def __str__(self) -> str:
         ends = self.fit.interval.get("pearson")

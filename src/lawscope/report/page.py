@@ -36,6 +36,20 @@ def render_page(report: Report) -> str:
     Returns:
         A complete HTML document.
     """
+    return render("page.html.jinja", _context(report), report.to_dict())
+
+
+def render(template: str, context: dict[str, Any], document: dict[str, Any]) -> str:
+    """A page from its template, with style, script and the measured numbers inside.
+
+    Args:
+        template: a file beside this module.
+        context: what the template names.
+        document: the numbers as JSON-ready values, for the script and for downloading.
+
+    Returns:
+        A complete HTML document.
+    """
     environment = Environment(
         loader=FunctionLoader(_part),
         autoescape=True,
@@ -43,7 +57,15 @@ def render_page(report: Report) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    return environment.get_template("page.html.jinja").render(_context(report))
+    script = Markup(_part("page.js"))
+    everywhere = {
+        "many": MANY_ROWS,
+        "data": _embedded(document),
+        "style": Markup(_part("page.css")),
+        "script": script,
+        "script_hash": _hash(script),
+    }
+    return environment.get_template(template).render(context | everywhere)
 
 
 def save_page(report: Report, path: str | Path) -> Path:
@@ -72,9 +94,7 @@ def _part(name: str) -> str:
 def _context(report: Report) -> dict[str, Any]:
     """Everything the template names."""
     law, control = report.separation, report.control
-    script = Markup(_part("page.js"))
     return {
-        "many": MANY_ROWS,
         "report": report,
         "law": law,
         "control": control,
@@ -109,10 +129,6 @@ def _context(report: Report) -> dict[str, Any]:
         "rule": RULE,
         "number": number,
         "citation": citation("separation"),
-        "data": _embedded(report.to_dict()),
-        "style": Markup(_part("page.css")),
-        "script": script,
-        "script_hash": _hash(script),
     }
 
 
