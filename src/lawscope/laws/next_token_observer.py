@@ -183,7 +183,7 @@ class NextTokenObserver:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything gathered so far, as tensors that safetensors can write."""
         state = {
-            f"{i}.{name}": tensor.detach().cpu().contiguous()
+            f"{i}.{name}": tensor.to("cpu", copy=True).contiguous()
             for i, statistic in enumerate(self.statistics)
             for name, tensor in statistic.state_dict().items()
         }

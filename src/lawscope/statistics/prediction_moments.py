@@ -74,7 +74,7 @@ class PredictionMoments:
     def finite(self) -> bool:
         """Whether everything seen was a finite number."""
         waiting = all(bool(rows.isfinite().all()) for rows, _, _ in self._waiting)
-        return waiting and bool(self.moments.zy.isfinite().all())
+        return waiting and bool(self.moments.yz.isfinite().all())
 
     @property
     def _waiting_rows(self) -> int:
@@ -123,7 +123,7 @@ class PredictionMoments:
             for ours, theirs in zip(self.tokens, other.tokens, strict=True):
                 ours.merge(theirs, other.basis, self.basis)
         for waiting in other._waiting:
-            self.update(waiting[0].to(self.moments.zy.device), *waiting[1:])
+            self.update(waiting[0].to(self.moments.yz.device), *waiting[1:])
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything as tensors; rows that are still held are part of it."""
@@ -145,15 +145,15 @@ class PredictionMoments:
         Raises:
             LawscopeError: the state is of other settings.
         """
-        if state["moments.zy"].shape != self.moments.zy.shape or (
+        if state["moments.yz"].shape != self.moments.yz.shape or (
             self.tokens and f"tokens{len(self.tokens) - 1}.counts" not in state
         ):
             raise LawscopeError(
-                f"The state has folds, features, targets {tuple(state['moments.zy'].shape)} and "
-                f"the statistic {tuple(self.moments.zy.shape)}; make it with the same settings."
+                f"The state has folds, targets, features {tuple(state['moments.yz'].shape)} and "
+                f"the statistic {tuple(self.moments.yz.shape)}; make it with the same settings."
             )
         self.moments.load_state_dict(_inside(state, "moments."))
-        basis = {k: v.to(self.moments.zy) for k, v in _inside(state, "basis.").items()}
+        basis = {k: v.to(self.moments.yz) for k, v in _inside(state, "basis.").items()}
         self.basis = FeatureBasis(**basis) if basis else None
         self.target_shift = state["target_shift"].clone()
         for i, sums in enumerate(self.tokens):

@@ -16,7 +16,7 @@ _SEED = 20240824
 
 def codes(count: int) -> Tensor:
     """Gaussian codes of the token ids 0…count−1, shape (count, CODINGS); the same every time."""
-    return _drawn(-(-count // _CHUNK))[:count]
+    return _drawn(max(1, -(-count // _CHUNK)))[:count]
 
 
 @lru_cache(maxsize=1)

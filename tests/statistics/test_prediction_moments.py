@@ -1,0 +1,261 @@
+"""Least squares from streamed moments against QR, scikit-learn and brute force in float64."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
+
+import lawscope as ls
+from lawscope.statistics.comoments import triangle
+from lawscope.statistics.prediction_moments import PredictionMoments
+
+D, N, FOLDS, TOKENS = 12, 1500, 4, 30
+
+
+def residual(x, y):
+    """1 − R² by QR of centred columns of unit length, projected twice; float64."""
+    x = np.asarray(x, dtype=np.float64)
+    y = np.asarray(y, dtype=np.float64)
+    y = y - y.mean()
+    x = x - x.mean(axis=0)
+    q, _ = np.linalg.qr(x / np.linalg.norm(x, axis=0))
+    rest = y - q @ (q.T @ y)
+    rest -= q @ (q.T @ rest)
+    return float(rest @ rest / (y @ y))
+
+
+def conditioned(condition, dim=D, rows=N, seed=0):
+    """Features whose centred, column-scaled singular values span about ``condition``."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def orthogonal(n):
+        return torch.linalg.qr(torch.randn(n, dim, generator=generator, dtype=torch.float64))[0]
+
+    sizes = torch.logspace(0, -np.log10(condition), dim, dtype=torch.float64)
+    left = orthogonal(rows) * rows**0.5
+    noise = torch.randn(rows, generator=generator, dtype=torch.float64)
+    return left * sizes @ orthogonal(dim).T, left, noise
+
+
+def data(seed=0, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(N, D, generator=generator) @ torch.randn(D, D, generator=generator)
+    ids = torch.randint(0, TOKENS, (N,), generator=generator)
+    x[:, 0] += 0.3 * ids  # something to predict
+    folds = (torch.arange(N) // 50) % FOLDS
+    return (x + 5).to(dtype), ids, folds
+
+
+def statistic(x, ids, folds, parts=1, **settings):
+    settings = {"folds": FOLDS, "dtype": x.dtype, "token_bytes": 10**6, **settings}
+    made = PredictionMoments(D, 1, **settings)
+    for part in torch.arange(len(x)).tensor_split(parts):
+        made.update(x[part], ids[part][:, None], folds[part])
+    return made
+
+
+@pytest.mark.parametrize("loads", ["noise", "smallest direction", "all directions"])
+@pytest.mark.parametrize(
+    ("condition", "digits"),
+    [(1, 1e-10), (1e2, 1e-10), (250, 1e-10), (1e3, 1e-10), (1e4, 1e-10), (1e5, 1e-7), (1e6, 1e-7)],
+)
+def test_equals_qr_up_to_the_stated_condition(condition, digits, loads):
+    x, left, noise = conditioned(condition)
+    y = {
+        "noise": noise,
+        "smallest direction": left[:, -1] + 0.5 * noise,
+        "all directions": left.sum(dim=1) + noise,
+    }[loads] + 1e4
+    assert ls.prediction_residual(x + 3, y) == pytest.approx(residual(x + 3, y), rel=digits)
+
+
+def test_rank_and_condition_are_those_of_the_features():
+    for condition in (5, 2e3, 3e5):
+        x, _, y = conditioned(condition)
+        made = PredictionMoments(D)
+        made.update(x, y[:, None], torch.zeros(N, dtype=torch.int64))
+        result = made.compute()
+        centred = (x - x.mean(dim=0)).numpy()
+        expected = np.linalg.cond(centred / np.linalg.norm(centred, axis=0))
+        assert result.condition == pytest.approx(expected, rel=1e-6)
+        assert result.rank == D
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_dependent_features_count_once(dtype):
+    x, ids, _ = data(dtype=dtype)
+    normed = torch.nn.functional.layer_norm(x, (D,))  # sums of rows vanish
+    doubled = torch.cat([x, x[:, :3] * 2 - 1, torch.ones(N, 1, dtype=dtype)], dim=1)
+    for features, independent in ((normed, normed[:, 1:]), (doubled, x)):
+        made = PredictionMoments(features.shape[1], dtype=dtype)
+        made.update(features, ids[:, None], torch.zeros(N, dtype=torch.int64))
+        result = made.compute()
+        assert result.rank == independent.shape[1]
+        assert result.pr[0] == pytest.approx(residual(independent, ids), rel=1e-6)
+
+
+def test_equals_scikit_learn_with_large_means():
+    x, ids, _ = data(dtype=torch.float64)
+    far, y = x + 1e6, ids.double() + 1e5
+    fitted = LinearRegression().fit(x.numpy(), ids.numpy())
+    expected = 1 - fitted.score(x.numpy(), ids.numpy())
+    assert ls.prediction_residual(far, y) == pytest.approx(expected, rel=1e-9)
+
+
+def test_batches_and_joins_do_not_matter():
+    x, ids, folds = data()
+    whole = statistic(x, ids, folds).compute()
+    for parts in (2, 7, 300):
+        again = statistic(x, ids, folds, parts=parts).compute()
+        assert again.pr == pytest.approx(whole.pr, rel=1e-12)
+        assert again.deleted == pytest.approx(whole.deleted, rel=1e-12)
+        assert again.cv == pytest.approx(whole.cv, rel=1e-12)
+        assert again.onehot == pytest.approx(whole.onehot, rel=1e-12)
+
+
+@pytest.mark.parametrize("condition", [1, 1e5])
+@pytest.mark.parametrize("cuts", [(1200, 1300), (3, 1499), (700, 701)])
+def test_merged_shards_give_the_value_of_one(condition, cuts):
+    x, _, _ = conditioned(condition)
+    _, ids, folds = data()
+    whole = statistic(x, ids, folds)
+    bounds = (0, *cuts, N)
+    for order in ((0, 1, 2), (2, 0, 1)):
+        parts = []
+        for i in order:
+            part = slice(bounds[i], bounds[i + 1])
+            parts.append(statistic(x[part], ids[part], folds[part]))
+        merged = parts[0]
+        for part in parts[1:]:
+            merged.merge(part)
+        a, b = merged.compute(), whole.compute()
+        digits = 1e-12 if condition == 1 else 1e-9
+        assert merged.n == N
+        assert a.pr == pytest.approx(b.pr, rel=digits)
+        assert a.cv == pytest.approx(b.cv, rel=digits)
+        assert a.onehot == pytest.approx(b.onehot, rel=digits)
+
+
+@pytest.mark.parametrize("at", [0, 10, 1400])
+def test_state_goes_on_where_it_was(at):
+    x, ids, folds = data()
+    half = PredictionMoments(D, 1, folds=FOLDS, dtype=x.dtype, token_bytes=10**6)
+    half.update(x[:at], ids[:at, None], folds[:at])
+    again = PredictionMoments(D, 1, folds=FOLDS, dtype=x.dtype, token_bytes=10**6)
+    again.load_state_dict(half.state_dict())
+    again.update(x[at:], ids[at:, None], folds[at:])
+    whole = statistic(x, ids, folds).compute()
+    assert again.compute().pr == pytest.approx(whole.pr, rel=1e-12)
+    assert again.compute().onehot == pytest.approx(whole.onehot, rel=1e-12)
+    with pytest.raises(ls.LawscopeError, match="same settings"):
+        PredictionMoments(D, 1, folds=2).load_state_dict(half.state_dict())
+
+
+@pytest.mark.parametrize("condition", [1, 1e4])
+def test_folds_equal_brute_force(condition):
+    x, _, _ = conditioned(condition)
+    _, ids, folds = data()
+    result = statistic(x, ids, folds).compute()
+    expected = [residual(x[folds != f], ids[folds != f]) for f in range(FOLDS)]
+    assert result.deleted[:, 0] == pytest.approx(expected, rel=1e-9)
+    predicted = cross_val_predict(
+        LinearRegression(), x.numpy(), ids.numpy(), cv=PredefinedSplit(folds.numpy())
+    )
+    errors = np.square(predicted - ids.numpy()).sum()
+    spread = np.square(ids.numpy() - ids.double().mean().item()).sum()
+    assert result.cv[0] == pytest.approx(errors / spread, rel=1e-8)
+
+
+def onehot_residual(x, ids):
+    """Regress every column of the one-hot matrix, add up."""
+    y = torch.nn.functional.one_hot(ids).double()
+    y = (y - y.mean(dim=0)).numpy()
+    x = x.double().numpy()
+    rest = y - LinearRegression().fit(x, y).predict(x)
+    return np.square(rest).sum() / np.square(y).sum()
+
+
+def test_onehot_equals_the_regression_on_one_hot_targets():
+    x, ids, folds = data()
+    result = statistic(x, ids, folds).compute()
+    assert result.onehot[0] == pytest.approx(onehot_residual(x, ids), rel=1e-10)
+    assert result.onehot_error[0] == 0
+
+
+def test_onehot_is_the_mean_over_random_codings():
+    x, ids, _ = data()
+    generator = torch.Generator().manual_seed(5)
+    y = torch.randn(TOKENS, 4000, generator=generator, dtype=torch.float64)[ids].numpy()
+    y = y - y.mean(axis=0)
+    rest = y - LinearRegression().fit(x.double().numpy(), y).predict(x.double().numpy())
+    mean = np.square(rest).sum() / np.square(y).sum()
+    assert onehot_residual(x, ids) == pytest.approx(mean, rel=2e-3)
+
+
+def test_beyond_its_budget_onehot_is_estimated_with_its_error():
+    x, ids, folds = data()
+    exact = onehot_residual(x, ids)
+    folded = statistic(x, ids, folds, parts=5, token_bytes=8 * D * 20)  # twenty of thirty types
+    at_once = statistic(x, ids, folds, token_bytes=1)
+    merged = statistic(x[:700], ids[:700], folds[:700])
+    other = statistic(x[700:], ids[700:], folds[700:], token_bytes=1)
+    other.compute()  # no rows wait any more
+    merged.merge(other)
+    results = [made.compute() for made in (folded, at_once, merged)]
+    assert not any(made.tokens[0].exact for made in (folded, at_once, merged))
+    for result in results:
+        assert result.onehot[0] == pytest.approx(results[0].onehot[0], rel=1e-10)
+        assert 0 < result.onehot_error[0] < 0.1
+        assert abs(result.onehot[0] - exact) < 4 * result.onehot_error[0]
+
+
+def test_without_sums_per_token_there_is_no_onehot():
+    x, ids, folds = data()
+    assert np.isnan(statistic(x, ids, folds, token_bytes=0).compute().onehot).all()
+
+
+def test_fast_products_are_float32():
+    x, ids, folds = data()
+    exact = statistic(x, ids, folds).compute()
+    fast = statistic(x, ids, folds, precision="fast").compute()
+    assert fast.pr == pytest.approx(exact.pr, rel=1e-4)
+    assert fast.pr[0] != exact.pr[0]
+    assert fast.cv == pytest.approx(exact.cv, rel=1e-4)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**16), st.floats(-50, 50), st.floats(0.01, 100))
+def test_affine_maps_of_features_and_target_change_nothing(seed, shift, scale):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(400, 5, generator=generator, dtype=torch.float64)
+    y = x[:, 0] + torch.randn(400, generator=generator, dtype=torch.float64)
+    turned = x @ torch.linalg.qr(torch.randn(5, 5, generator=generator, dtype=torch.float64))[0]
+    value = ls.prediction_residual(x, y)
+    assert ls.prediction_residual(turned * scale + shift, y) == pytest.approx(value, rel=1e-9)
+    assert ls.prediction_residual(x, -scale * y + shift) == pytest.approx(value, rel=1e-9)
+
+
+def test_what_cannot_be_regressed():
+    x = torch.randn(40, 50)
+    with pytest.raises(ls.LawscopeError, match=r"40 rows for 50 features.*better 2500"):
+        ls.prediction_residual(x, x[:, 0])
+    with pytest.raises(ls.LawscopeError, match="40 rows of features and 39 targets"):
+        ls.prediction_residual(x, x[:39, 0])
+    broken = torch.randn(100, 2)
+    broken[3, 1] = torch.nan
+    with pytest.raises(ls.LawscopeError, match="NaN"):
+        ls.prediction_residual(broken, broken[:, 0])
+    with pytest.warns(ls.LawscopeWarning, match="50 per feature|25 per feature"):
+        ls.prediction_residual(torch.randn(50, 2), torch.randn(50))
+    assert np.isnan(ls.prediction_residual(torch.randn(200, 2), torch.ones(200)))
+
+
+@pytest.mark.parametrize("dim", [1, 63, 64, 130, 256, 768])
+def test_the_triangle_covers_the_matrix(dim):
+    rows = triangle(dim)
+    assert [i for block in rows for i in range(block.start, block.stop)] == list(range(dim))
+    share = sum((b.stop - b.start) * (dim - b.start) for b in rows) / dim**2
+    assert share == pytest.approx(0.625, abs=0.01) if dim >= 256 else share <= 1
