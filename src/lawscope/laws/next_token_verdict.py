@@ -90,9 +90,9 @@ class Bend:
     """Last blocks that leave the line through the others.
 
     Attributes:
-        blocks: how many of them.
-        share: of the last one, as a share of the fall of the line through the others; positive
-            when PR is above the line.
+        blocks: how many of them, 1 or 2.
+        share: how far the last one is off, as a share of the fall of the line through the others;
+            positive when PR is above the line.
         interval: 95 %, of ``share``.
     """
 
@@ -102,21 +102,29 @@ class Bend:
 
 
 def find_bend(curve: FloatArray, replicates: Replicates | None) -> Bend | None:
-    """The bend of the last block or two, if it is certain; the larger of the two."""
-    if replicates is None or not np.isfinite(replicates.curves).all():
+    """The bend of the last block or two, if it is certain.
+
+    The line goes through all blocks but the last two, or all but the last where that would leave
+    fewer than four. The last block is bent when it is certainly off by more than :data:`BENT` of
+    the line's fall; the one before belongs to the bend when it is too, to the same side.
+
+    Args:
+        curve: log PR per block, shape (L,).
+        replicates: of the curve.
+    """
+    last = min(LAST_BLOCKS, len(curve) - MIN_BLOCKS)
+    if last < 1 or replicates is None or not np.isfinite(replicates.curves).all():
         return None
-    bends = []
-    for last in range(1, LAST_BLOCKS + 1):
-        if len(curve) - last < MIN_BLOCKS:
-            continue
 
-        def share(values: FloatArray, last: int = last) -> FloatArray:
-            index = np.arange(len(values))
-            slope, intercept = np.polyfit(index[:-last], values[:-last], 1)
-            fall = max(abs(slope) * (len(values) - 1), 1e-300)
-            return np.atleast_1d((values - intercept - slope * index)[-1] / fall)
+    def shares(values: FloatArray) -> FloatArray:
+        index = np.arange(len(values))
+        slope, intercept = np.polyfit(index[:-last], values[:-last], 1)
+        fall = max(abs(slope) * (len(values) - 1), 1e-300)
+        return np.asarray((values - intercept - slope * index)[-last:] / fall)
 
-        low, high = (float(end[0]) for end in replicates.interval(share, curve))
-        if low > BENT or high < -BENT:
-            bends.append(Bend(last, float(share(curve)[0]), (low, high)))
-    return max(bends, key=lambda bend: abs(bend.share), default=None)
+    low, high = replicates.interval(shares, curve)
+    sides = np.where(low > BENT, 1, np.where(high < -BENT, -1, 0))
+    if sides[-1] == 0:
+        return None
+    blocks = 2 if last == 2 and sides[0] == sides[1] else 1
+    return Bend(blocks, float(shares(curve)[-1]), (float(low[-1]), float(high[-1])))
