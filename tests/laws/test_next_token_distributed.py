@@ -1,4 +1,4 @@
-"""The same PR from several ranks as from one; gathering over gloo is tested with class statistics."""
+"""The same PR from several ranks as from one; `gathered` itself is tested over gloo elsewhere."""
 
 import pytest
 import torch
