@@ -1,0 +1,107 @@
+"""Text to windows: nothing lost, nothing twice, framed on purpose."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lawscope.capture.windows import Frame, encoder_of, frame_of, pack, read_tokens_of
+from lawscope.cli.text import pieces
+from lawscope.errors import LawscopeError
+
+
+class Letters:
+    """A tokenizer as people write their own."""
+
+    def encode(self, text):
+        return [ord(letter) for letter in text]
+
+
+class Framing(Letters):
+    """One that frames by itself, as Hugging Face tokenizers do."""
+
+    def encode(self, text, add_special_tokens=True):
+        ids = super().encode(text)
+        return [1, *ids, 2] if add_special_tokens else ids
+
+
+@given(n=st.integers(0, 200), length=st.integers(3, 20), before=st.integers(0, 1))
+def test_windows_hold_the_text_in_order_once(n, length, before):
+    ids, frame = torch.arange(100, 100 + n), Frame((9,) * before)
+    step = length - before
+    if n < step:
+        with pytest.raises(LawscopeError, match=f"{step - n} are missing"):
+            pack(ids, length, frame)
+        return
+    windows = pack(ids, length, frame)
+    assert windows.ids.shape == (n // step, length)
+    assert windows.text_tokens == n // step * step
+    assert (windows.ids[:, :before] == 9).all()
+    assert windows.ids[:, before:].flatten().tolist() == ids[: n // step * step].tolist()
+
+
+@given(count=st.integers(1, 40), size=st.integers(1, 9), world=st.integers(1, 5))
+def test_processes_deal_out_every_window_once_in_the_batches_of_one(count, size, world):
+    windows = pack(torch.arange(3 * count), 3)
+    alone = {start: batch.tolist() for start, batch in windows.batches(size)}
+    shared = [pair for rank in range(world) for pair in windows.batches(size, rank, world)]
+    assert {start: batch.tolist() for start, batch in shared} == alone
+    assert len(shared) == len(alone)
+    assert sum(len(batch) for batch in alone.values()) == count
+
+
+def test_a_frame_is_what_the_tokenizer_adds_and_a_causal_text_goes_on():
+    assert frame_of(Framing(), "masked") == Frame((1,), (2,))
+    assert frame_of(Framing(), "causal") == Frame((1,), ())
+    assert frame_of(Letters(), "causal") == Frame()
+    assert encoder_of(Framing())("ab") == [97, 98]
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda text: [ord(c) for c in text],
+        lambda text: {"input_ids": [ord(c) for c in text]},
+        lambda text: torch.tensor([ord(c) for c in text]),
+    ],
+)
+def test_ids_in_any_form(give):
+    assert encoder_of(give)("ab") == [97, 98]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "words"),
+    [(7, "is a int"), (lambda text: "ab", "no list of token ids"), (lambda t: t.x, "raised Attr")],
+)
+def test_what_is_no_tokenizer_is_told(tokenizer, words):
+    with pytest.raises(LawscopeError, match=words):
+        encoder_of(tokenizer)("ab")
+
+
+def test_pieces_join_to_the_text_and_end_with_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("lawscope.cli.text.PIECE_BYTES", 16)
+    (tmp_path / "a").write_text("one line\nánother, longer than a piece\nend")
+    (tmp_path / "b").write_text("\ufeff" + "x" * 50)
+    made = list(pieces([tmp_path / "a", tmp_path / "b"]))
+    assert "".join(made) == "one line\nánother, longer than a piece\nend" + "x" * 50
+    assert made[0] == "one line\n"
+    assert len(made) > 5
+
+
+def test_reading_stops_when_there_is_enough():
+    read = []
+
+    def text():
+        for piece in ("abc", "def", "ghi"):
+            read.append(piece)
+            yield piece
+
+    assert read_tokens_of(text(), Letters().encode, 4).tolist() == [97, 98, 99, 100]
+    assert read == ["abc", "def"]
+
+
+def test_the_digest_tells_texts_and_windows_apart():
+    ids = torch.arange(24)
+    digests = {pack(ids, 4).digest, pack(ids + 1, 4).digest, pack(ids, 4, Frame((0,))).digest}
+    assert len(digests) == 3
+    assert pack(ids, 4).digest == pack(ids.clone(), 4).digest
