@@ -15,11 +15,18 @@ from lawscope.studies.finished import Run
 from lawscope.studies.plan import Training
 from lawscope.studies.samples import samples_of
 from lawscope.training.fixed_classifier import fix_classifier
-from lawscope.training.loop import evaluate, train
+from lawscope.training.language import Objective, evaluate_language, train_language
+from lawscope.training.loop import Trained, evaluate, train
 from lawscope.training.stack import train_stack
 from lawscope.zoo.networks import build
+from lawscope.zoo.text import WINDOW
 
 Weights = dict[str, Tensor]
+LANGUAGE = "language"
+EVALUATED_WINDOWS = 256
+# Measured on small models, beside what their weights cost: networks that go through a window token
+# by token in Python wait for Python.
+SLOW_STYLES = {"mamba": 40.0, "rwkv": 15.0}
 
 
 def execute(
@@ -68,10 +75,14 @@ def cost(training: Training) -> float:
     Multiply-adds of one forward pass from the weights, three times for a step, at 25 GFlop/s.
     """
     model = build(training.network.kind, **training.network.settings)
+    weights = sum(p.numel() for p in model.parameters() if p.dim() > 1)
+    if training.network.kind == LANGUAGE:
+        style = training.network.settings.get("style", "")
+        tokens = training.recipe.batch_size * (training.data.size or WINDOW)
+        return 6 * weights * tokens * training.recipe.epochs * SLOW_STYLES.get(style, 1.0) / 25e9
     positions = 1.0 if training.network.kind == "feedforward" else 64.0
-    flops = 2 * positions * sum(p.numel() for p in model.parameters() if p.dim() > 1)
     samples = sum(training.data.sizes(classes=10))
-    return 3 * flops * samples * training.recipe.epochs / 25e9
+    return 6 * positions * weights * samples * training.recipe.epochs / 25e9
 
 
 def _prepared(training: Training, starts: Mapping[str, Run]) -> nn.Module:
@@ -132,7 +143,10 @@ def _train_alone(
         tick(1)
 
     data = samples_of(training.data)
-    train(model, data.x, data.y, training.recipe, after_epoch)
+    if training.network.kind == LANGUAGE:
+        train_language(model, data.x, training.recipe, objective_of(training), after_epoch)
+    else:
+        train(model, data.x, data.y, training.recipe, after_epoch)
 
 
 @torch.no_grad()
@@ -140,6 +154,21 @@ def _finished(
     training: Training, model: nn.Module, weights: dict[int, Weights], seconds: float
 ) -> Run:
     data = samples_of(training.data)
-    outcome = evaluate(model, data.x, data.y)
-    test = evaluate(model, data.x_test, data.y_test).accuracy if len(data.x_test) else math.nan
+    outcome = _evaluated(training, model, data.x, data.y)
+    test = math.nan
+    if len(data.x_test):
+        test = _evaluated(training, model, data.x_test, data.y_test).accuracy
     return Run(training, weights, outcome.loss, outcome.accuracy, test, seconds)
+
+
+def _evaluated(training: Training, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
+    """Loss and accuracy; of a language model on the first windows, which is enough."""
+    if training.network.kind == LANGUAGE:
+        return evaluate_language(model, x[:EVALUATED_WINDOWS], objective_of(training))
+    return evaluate(model, x, y)
+
+
+def objective_of(training: Training) -> Objective:
+    """Next tokens; of a model that is not causal, tokens behind the mask, which is the last one."""
+    causal = training.network.settings.get("causal", True)
+    return Objective(None if causal else training.data.vocabulary)

@@ -12,12 +12,15 @@ from lawscope.capture.pooling import Pooling
 from lawscope.capture.untouched import Mode
 from lawscope.laws.collapse import collapse
 from lawscope.laws.collapse_result import Collapse
+from lawscope.laws.next_token import next_token
+from lawscope.laws.next_token_result import NextToken
 from lawscope.laws.separation import separation
 from lawscope.laws.separation_result import Separation
 from lawscope.studies.finished import Run
 from lawscope.studies.plan import Training
 
 BATCHES: dict[Mode, int] = {"eval": 500, "train": 100}
+WINDOWS_AT_ONCE = 64
 
 
 class Shelf(Protocol):
@@ -80,6 +83,35 @@ class Lab:
         run = self.run(training)
         data = self.batches(run.samples.x, run.samples.y)
         return collapse(run.network(epoch), data, uncertainty=None, mode=self.mode, progress=False)
+
+    def next_token(
+        self,
+        training: Training,
+        *,
+        epoch: int | None = None,
+        tokens: int,
+        untrained: bool = False,
+        **how: Any,
+    ) -> NextToken:
+        """The law of next-token prediction on a trained language model, on held-out text.
+
+        Args:
+            training: of a language model.
+            epoch: after so many steps; None: at the end.
+            tokens: of text to measure, at most.
+            untrained: measure the weights it began from beside it; checkpoint 0 must be kept.
+            how: further settings of :func:`lawscope.next_token`.
+        """
+        run = self.run(training)
+        windows = run.samples.x_test
+        windows = windows[: max(1, tokens // windows.shape[1])]
+        return next_token(
+            run.network(epoch),
+            list(windows.split(WINDOWS_AT_ONCE)),
+            control=run.network(0) if untrained else None,
+            progress=False,
+            **how,
+        )
 
     @torch.no_grad()
     def logits(self, training: Training) -> tuple[Tensor, Tensor]:

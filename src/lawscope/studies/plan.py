@@ -33,6 +33,8 @@ class Data:
         seed: of the draw.
         repeats: how often the training samples of each class are repeated (oversampling); None:
             once.
+        vocabulary: of a text (``text:king-james-bible``), how many byte-pair tokens; None: no text.
+            ``size`` is then the number of tokens of a window, and classes say nothing.
     """
 
     name: str = "fashion-mnist-10x10"
@@ -43,6 +45,7 @@ class Data:
     classes: tuple[int, ...] | None = None
     seed: int = 0
     repeats: tuple[int, ...] | None = None
+    vocabulary: int | None = None
 
     def sizes(self, classes: int = 10) -> tuple[int, ...]:
         """Training samples of each class, repeats counted.
@@ -90,7 +93,8 @@ class Training:
 
     Attributes:
         network: what is trained.
-        recipe: optimiser, learning rate, epochs, batch size, weight decay, seed of the order.
+        recipe: optimiser, learning rate, epochs (steps of a language model), batch size, weight
+            decay, seed of the order.
         data: what it is trained on.
         seed: of the first weights.
         checkpoints: epochs after which the weights are kept; 0 is the untrained network. The last
@@ -149,16 +153,18 @@ class Training:
         """A few words for progress bars and messages."""
         options = ", ".join(f"{k} {v}" for k, v in self.network.options)
         recipe = self.recipe
+        unit = "epochs" if self.data.vocabulary is None else "steps"
         return (
             f"{self.network.kind} ({options}) on {self.data.name}, {recipe.optimizer} "
-            f"lr {recipe.lr:g}, {recipe.epochs} epochs, seed {self.seed}"
+            f"lr {recipe.lr:g}, {recipe.epochs} {unit}, seed {self.seed}"
         )
 
 
 def _as_ever(settings: dict[str, Any]) -> dict[str, Any]:
     """Without the fields that came later where they say nothing: older trainings keep their key."""
-    if settings["data"]["repeats"] is None:
-        del settings["data"]["repeats"]
+    for name in ("repeats", "vocabulary"):
+        if settings["data"][name] is None:
+            del settings["data"][name]
     if settings["classifier"] == "learned":
         del settings["classifier"]
     if settings["start"] is not None:

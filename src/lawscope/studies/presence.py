@@ -38,10 +38,14 @@ class _Try(threading.Thread):
     def run(self) -> None:
         from lawscope.zoo.datasets import load
         from lawscope.zoo.sst2 import load_sst2
+        from lawscope.zoo.text import load_text
 
+        kind, _, name = self._dataset.partition(":")
         try:
-            if self._dataset.partition(":")[0] == "sst2":
+            if kind == "sst2":
                 load_sst2()
+            elif kind == "text":
+                load_text(name)
             else:
                 load(self._dataset)
             self._found[self._dataset] = None

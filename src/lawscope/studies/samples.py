@@ -16,14 +16,19 @@ from lawscope.zoo.arrays import Images, Labels
 from lawscope.zoo.datasets import Dataset, as_inputs, balanced, load, resize
 from lawscope.zoo.pretrained import folder_tokens
 from lawscope.zoo.sst2 import Sentences, load_sst2
+from lawscope.zoo.text import WINDOW, text_windows
 from lawscope.zoo.vocabulary import LENGTH, Tokens, tokens, vocabulary
 
 SENTENCES = "sst2"
+TEXT = "text"
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Training and test data of one network; sentences are rows of tokens, padded with 0."""
+    """Training and test data of one network; sentences are rows of tokens, padded with 0.
+
+    Of a text, ``x`` has windows of tokens and ``y`` the token after each; there are no classes.
+    """
 
     x: Tensor
     y: Tensor
@@ -42,6 +47,8 @@ def samples_of(data: Data) -> Samples:
     """The samples that ``data`` describes; drawn anew, always the same."""
     if data.name.partition(":")[0] == SENTENCES:
         return _sentences(data)
+    if data.vocabulary is not None:
+        return _text(data)
     whole = _dataset(data.name)
     classes = data.classes or tuple(range(len(whole.class_names)))
     if max(classes) >= len(whole.class_names):
@@ -84,6 +91,16 @@ def _sentences(data: Data) -> Samples:
         torch.from_numpy(whole.y_test),
         whole.class_names,
     )
+
+
+def _text(data: Data) -> Samples:
+    """The windows of ``text:name``; ``data.size`` is their length."""
+    kind, _, name = data.name.partition(":")
+    if kind != TEXT or data.vocabulary is None:
+        raise LawscopeError(f"{data.name} is no text: name it {TEXT}:king-james-bible, or a file.")
+    parts = text_windows(name, data.size or WINDOW, data.vocabulary)
+    train, test = (torch.from_numpy(part) for part in parts)
+    return Samples(train, train[:, 1:], test, test[:, 1:], ())
 
 
 def _only(x: Images, y: Labels, classes: tuple[int, ...]) -> tuple[Images, Labels]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lawscope.training.recipe import MOMENTUM, Recipe
 
+LANGUAGE_BETAS = (0.9, 0.95)  # as GPT-3 and later language models are trained
 EVALUATED_AT_ONCE = 1000  # the features of ten thousand images would not fit the memory
 
 
@@ -74,6 +75,10 @@ def optimizer_of(parameters: Iterable[nn.Parameter], recipe: Recipe) -> torch.op
     decay = recipe.weight_decay
     if recipe.optimizer == "adam":
         return torch.optim.Adam(learning, lr=recipe.lr, weight_decay=decay, fused=True)
+    if recipe.optimizer == "adamw":
+        return torch.optim.AdamW(
+            learning, lr=recipe.lr, betas=LANGUAGE_BETAS, weight_decay=decay, fused=True
+        )
     momentum = MOMENTUM if recipe.optimizer == "momentum" else 0.0
     return torch.optim.SGD(
         learning, lr=recipe.lr, momentum=momentum, weight_decay=decay, fused=True

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Optimizer = Literal["sgd", "momentum", "adam"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
+# Those for classifiers; AdamW is for language models.
 OPTIMIZERS: dict[str, Optimizer] = {"sgd": "sgd", "momentum": "momentum", "adam": "adam"}
 MOMENTUM = 0.9
 
@@ -15,11 +16,12 @@ class Recipe:
     """Settings of one training (003, appendix A.1).
 
     Attributes:
-        optimizer: plain SGD, SGD with momentum 0.9, or Adam.
-        lr: first learning rate, divided by 10 at one third and at two thirds of the epochs.
-        epochs: how often all samples are seen.
+        optimizer: plain SGD, SGD with momentum 0.9, Adam, or AdamW for language models.
+        lr: first learning rate, divided by 10 at one third and at two thirds of the epochs; for
+            language models see :func:`lawscope.training.language.train_language`.
+        epochs: how often all samples are seen; for language models the number of steps.
         batch_size: samples per step; the last, smaller batch of an epoch is used too.
-        weight_decay: as torch means it, added to the gradient.
+        weight_decay: as torch means it, added to the gradient; with AdamW taken off the weights.
         seed: of the order of the samples.
     """
 

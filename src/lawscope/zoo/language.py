@@ -8,11 +8,11 @@ from torch.nn import functional as F
 
 
 class Block(nn.Module):
-    """Causal attention and a feed-forward part, each after a LayerNorm and added to the stream."""
+    """Attention and a feed-forward part, each after a LayerNorm and added to the stream."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, causal: bool = True) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attend = nn.Linear(width, 3 * width)
         self.project = nn.Linear(width, width)
@@ -27,7 +27,7 @@ class Block(nn.Module):
             part.view(b, t, self.heads, d // self.heads).transpose(1, 2)
             for part in self.attend(self.norm1(x)).chunk(3, dim=2)
         )
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         x = x + self.project(mixed.transpose(1, 2).reshape(b, t, d))
         return x + self.feed(self.norm2(x))  # type: ignore[no-any-return]
 
@@ -35,11 +35,13 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Token and position embeddings, blocks, a final LayerNorm and a head; see :func:`gpt`."""
 
-    def __init__(self, vocabulary: int, width: int, depth: int, heads: int, context: int) -> None:
+    def __init__(
+        self, vocabulary: int, width: int, depth: int, heads: int, context: int, causal: bool
+    ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.places = nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, causal) for _ in range(depth))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
 
@@ -54,7 +56,13 @@ class GPT(nn.Module):
 
 
 def gpt(
-    vocabulary: int, width: int = 128, depth: int = 6, heads: int = 4, context: int = 256
+    vocabulary: int,
+    width: int = 128,
+    depth: int = 6,
+    heads: int = 4,
+    context: int = 256,
+    *,
+    causal: bool = True,
 ) -> GPT:
     """A GPT with GPT-2's initialisation: normal with deviation 0.02, residual parts 1/√(2·depth).
 
@@ -64,12 +72,13 @@ def gpt(
         depth: number of blocks.
         heads: of the attention; must divide ``width``.
         context: most tokens in a sequence.
+        causal: whether a token sees only what is before it; False for masked language models.
 
     Example:
         >>> gpt(50, width=8, depth=2, heads=2, context=10)(torch.zeros(3, 10, dtype=int)).shape
         torch.Size([3, 10, 50])
     """
-    model = GPT(vocabulary, width, depth, heads, context)
+    model = GPT(vocabulary, width, depth, heads, context, causal)
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             last = name.endswith(("project.weight", "feed.2.weight"))

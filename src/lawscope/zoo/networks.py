@@ -12,6 +12,7 @@ from torch import nn
 from lawscope.errors import LawscopeError
 from lawscope.zoo.convolutional import alexnet, vgg
 from lawscope.zoo.feedforward import feedforward
+from lawscope.zoo.language_styles import language_model
 from lawscope.zoo.pretrained import pretrained_encoder
 from lawscope.zoo.residual import resnet
 from lawscope.zoo.text_encoder import text_encoder
@@ -21,6 +22,7 @@ __all__ = [
     "alexnet",
     "build",
     "feedforward",
+    "language_model",
     "pretrained_encoder",
     "resnet",
     "text_encoder",
@@ -34,6 +36,7 @@ _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "resnet": resnet,
     "text-encoder": text_encoder,
     "pretrained-encoder": pretrained_encoder,
+    "language": language_model,
 }
 
 KINDS = tuple(_BUILDERS)
