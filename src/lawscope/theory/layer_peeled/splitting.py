@@ -25,6 +25,7 @@ Pair = tuple[FloatArray, FloatArray]
 STEPS = 300
 STIFFNESS = 2.0  # ρ in units of μ/K, the curvature of the loss between classes
 UNBALANCED, SETTLE = 3.0, 5  # change ρ if it is this far off, and at most every so many steps
+STIFFER, STIFFEST = 1.5, 30.0  # ρ rises by this much where mixtures are undone; at most so far
 GROWTH = 1.5  # an accelerated step may raise the residual by this much
 MEMORY, LARGEST = 12, 5e8  # places remembered; bytes they may take
 
@@ -46,7 +47,10 @@ class Splitting:
     def __init__(self, program: Program, start: Point, mu: float) -> None:
         self._program = program
         self._weight = np.sqrt(program.copies)
-        self._rho = STIFFNESS * mu / program.classes
+        # Under offsets the curvature in a column goes with its share e^δ: between mean and largest.
+        share = np.exp(program.offsets - program.offsets.max())
+        self._stiffness = STIFFNESS * float(np.sqrt(program.classes / (program.sizes @ share)))
+        self._rho = self._stiffness * mu / program.classes
         self._rows = RowStep(program, self._rho, (start.a, start.M))
         pull = modes(program, start) / self._rho, start.grad_m / -self._rho
         self._y = self._pack(start.a + pull[0], start.M + pull[1])
@@ -61,6 +65,7 @@ class Splitting:
             # A plain step never raises the residual: go back and forget.
             self._y = self._before[0]
             self._anderson.forget()
+            self._stiffness = min(self._stiffness * STIFFER, STIFFEST)
             turn = self._look()
         self._before = self._y + turn.residual, turn.size
         return turn
@@ -75,7 +80,9 @@ class Splitting:
         The price is known from both sides, μ = ρ·cut from the ball and that of the loss.
         """
         held = turn.cut * self._rho
-        wanted = STIFFNESS / self._program.classes * (np.sqrt(held * price) if held else price)
+        wanted = (
+            self._stiffness / self._program.classes * (np.sqrt(held * price) if held else price)
+        )
         if self._rho / UNBALANCED <= wanted <= self._rho * UNBALANCED or not wanted > 0:
             return False
         # x and the dual variable ρ(y − x) stay as they are.
