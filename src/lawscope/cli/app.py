@@ -13,6 +13,7 @@ from lawscope import __version__
 from lawscope.cli import language_options as lm
 from lawscope.cli.depth import depth as depth_command
 from lawscope.cli.peel import peel as peel_command
+from lawscope.cli.stopping import StoppedError
 from lawscope.cli.study import app as study_app
 from lawscope.errors import LawscopeError
 
@@ -289,8 +290,10 @@ def run() -> None:
         if debug:
             raise
         _say(str(error))
-    except KeyboardInterrupt as stop:
-        _say(str(stop) or "Stopped.", code=130)
+    except StoppedError as stop:
+        _say(str(stop), code=130)
+    except KeyboardInterrupt:
+        _say("Stopped.", code=130)
     except BrokenPipeError:
         # The reader of our output has gone (as `| head` does): nothing is left to say.
         sys.stderr.close()

@@ -18,7 +18,7 @@ from lawscope.cli.language_target import Loaded, load
 from lawscope.cli.language_text import Text, check_length
 from lawscope.cli.processes import Processes, joined
 from lawscope.cli.saved_moments import SavedMoments, settings_text, weights_digest
-from lawscope.cli.stopping import Stopping
+from lawscope.cli.stopping import StoppedError, Stopping
 from lawscope.cli.text import check_files
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.language_report import LanguageReport
@@ -43,7 +43,7 @@ def scan_language(request: Request) -> LanguageReport | None:
 
     Raises:
         LawscopeError: anything that cannot be loaded or measured, as one sentence.
-        KeyboardInterrupt: stopped by the user; its words say how to go on.
+        StoppedError: by the user; its words say how to go on.
     """
     if request.threads is not None:
         torch.set_num_threads(request.threads)
@@ -155,8 +155,8 @@ def _stop(said: str, saved: SavedMoments | None, who: Processes) -> None:
     if not who.speaks:
         sys.exit(130)
     if saved is None:
-        raise KeyboardInterrupt(f"{said}; give --out to be able to continue.")
-    raise KeyboardInterrupt(
+        raise StoppedError(f"{said}; give --out to be able to continue.")
+    raise StoppedError(
         f"{said}; the moments are in {saved.path}. The same command with --resume continues."
     )
 

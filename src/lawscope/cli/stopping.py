@@ -11,6 +11,10 @@ from typing import Any
 AGAIN_SECONDS = 3.0
 
 
+class StoppedError(Exception):
+    """The user stopped a scan in good order; the words say how to go on."""
+
+
 class Stopping:
     """Inside ``with``, ctrl-C and SIGTERM are noted in ``asked`` and nothing is torn apart.
 

@@ -96,7 +96,7 @@ def load_language_model(
     library = transformers_for("A Hugging Face model")
     spread: dict[str, Any] = {}
     if device is None:
-        if importlib.util.find_spec("accelerate") is None:
+        if not _has("accelerate"):
             raise LawscopeError(
                 "--device auto spreads a model over all devices and needs accelerate: pip install "
                 "accelerate, or name one device."
@@ -132,8 +132,12 @@ def load_tokenizer(source: Source) -> Any:
 
 def _gguf_reader() -> None:
     transformers_for("A GGUF file")
-    if importlib.util.find_spec("gguf") is None:
+    if not _has("gguf"):
         raise LawscopeError('A GGUF file needs its reader: pip install "lawscope[llm]", or gguf.')
+
+
+def _has(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def _listing(folder: Path) -> str:
