@@ -114,3 +114,14 @@ def test_mistakes_are_sentences(peel, arguments, said):
     assert (code, out) == (2, "")
     assert said in err
     assert "Traceback" not in err
+
+
+def test_many_sizes_are_shortened_and_their_threshold_left_for_python(peel):
+    counts = ",".join(str(n) for n in range(1, 102))
+    _, said, _ = peel("--counts", counts)
+    assert "…" in said
+    assert len(said.splitlines()) < 40
+    assert "With 101 different sizes the threshold takes minutes" in " ".join(said.split())
+    document = json.loads(peel("--counts", counts, "--json")[1])
+    assert document["thresholds_searched"] is False
+    assert document["threshold_ratio"] is None

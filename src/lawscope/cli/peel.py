@@ -14,9 +14,11 @@ from lawscope.errors import LawscopeError
 if TYPE_CHECKING:
     from lawscope.theory.layer_peeled.local import LocalPeeled
     from lawscope.theory.layer_peeled.peeled import Peeled
+    from lawscope.theory.layer_peeled.phases import PeeledGroup
     from lawscope.theory.layer_peeled.sweep import PeelSweep
 
 ROWS = 9  # of a sweep that are printed
+GROUPS = 24  # that are printed one by one
 
 
 def peel(
@@ -198,7 +200,10 @@ def print_peeled(found: Peeled) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("count", "classes", "cosine", "phase"):
         table.add_column(title, justify="left" if title == "phase" else "right")
-    for group in found.groups:
+    for group in found.groups if len(found.groups) <= GROUPS else _ends(found.groups):
+        if group is None:
+            table.add_row("…")
+            continue
         cosine = "–" if group.cosine != group.cosine else f"{group.cosine:.6f}"
         table.add_row(f"{group.count:g}", str(group.classes), cosine, group.phase)
     console = Console()
@@ -206,6 +211,11 @@ def print_peeled(found: Peeled) -> None:
     console.print(f"loss {found.loss:.9g}, certified to {found.gap:.1e}")
     for sentence in sentences(found):
         console.print(sentence)
+
+
+def _ends(groups: tuple[PeeledGroup, ...]) -> tuple[PeeledGroup | None, ...]:
+    """The largest and the smallest groups, None between them."""
+    return (*groups[: GROUPS // 2], None, *groups[-GROUPS // 2 :])
 
 
 def print_sweep(found: PeelSweep) -> None:
@@ -229,6 +239,11 @@ def print_sweep(found: PeelSweep) -> None:
 
 def sentences(found: Peeled) -> list[str]:
     """What the prediction means for someone who is about to train."""
+    if not found.quick:
+        return [
+            f"With {len(found.groups)} different sizes the threshold takes minutes to find: in "
+            "Python, ls.peel(counts).threshold."
+        ]
     if found.threshold is None:
         return ["The smallest classes do not collapse at any ratio under this loss."]
     told = [

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FloatArray = NDArray[np.float64]
+QUICK = 100  # different sizes for which thresholds are searched unasked
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,11 @@ class Peeled:
         return vanishing_ratio(self)
 
     @property
+    def quick(self) -> bool:
+        """Whether thresholds are found in seconds; with many different sizes it takes minutes."""
+        return len(self.groups) <= QUICK
+
+    @property
     def oversampling_needed(self) -> float | None:
         """Rate of the smallest classes above which they do not collapse: R/R₀, at least 1."""
         return None if self.threshold is None else max(1.0, self.ratio / self.threshold)
@@ -169,9 +175,10 @@ class Peeled:
             "groups": [{k: _finite(v) for k, v in vars(g).items()} for g in self.groups],
             "minority_cosine": _finite(self.minority_cosine),
             "ratio": self.ratio,
-            "threshold_ratio": self.threshold,
-            "vanishing_ratio": self.vanishing,
-            "oversampling_needed": self.oversampling_needed,
+            "threshold_ratio": self.threshold if self.quick else None,
+            "vanishing_ratio": self.vanishing if self.quick else None,
+            "oversampling_needed": self.oversampling_needed if self.quick else None,
+            "thresholds_searched": self.quick,
             "price": self.price,
             "weight_energy": self.weight_energy,
             "feature_energy": self.feature_energy,

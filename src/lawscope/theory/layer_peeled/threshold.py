@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lawscope.theory.layer_peeled.peeled import Peeled
 
 FloatArray = NDArray[np.float64]
+NEAREST, FARTHEST = 1e-6, math.log(1e15)  # of the logarithms of ratios that are looked at
+SECANTS, SHARP = 12, 1e-11
 
 
 def collapse_threshold(
@@ -77,6 +79,13 @@ def collapse_ratio(peeled: Peeled) -> float | None:
         price = slope_norm(program, solve(program).point)
         return math.log(program.alpha[smallest] * (1 - program.smoothing) / price)
 
+    # The price hardly depends on a few small classes: where α_s of today would equal it.
+    smallest = int(peeled._grouping.member[int(np.argmin(peeled.counts))])
+    weight = float(peeled._program.alpha[smallest]) * (1 - peeled._program.smoothing)
+    if peeled.price > 0:
+        found = _root_near(excess, math.log(peeled.ratio * weight / peeled.price))
+        if found is not None:
+            return found
     return _first_root(excess)
 
 
@@ -118,9 +127,31 @@ def _at_ratio(peeled: Peeled, log_ratio: float) -> Peeled:
     return solve_counts(_counts_at(peeled, log_ratio), energies, peeled._loss, {})
 
 
+def _root_near(function: Callable[[float], float], guess: float) -> float | None:
+    """A falling root by secants, as e^root; None where they do not lead to one.
+
+    The first slope is taken as −1, which is that of log α_s.
+    """
+    if not NEAREST <= guess <= FARTHEST:
+        return None
+    here, value, slope = guess, function(guess), -1.0
+    for _ in range(SECANTS):
+        there = here - value / slope
+        if not NEAREST <= there <= FARTHEST:
+            return None
+        if abs(there - here) < SHARP:
+            return math.exp(there)
+        last, here, before = here, there, value
+        value = function(here)
+        slope = (value - before) / (here - last)
+        if not slope < 0:
+            return None
+    return None
+
+
 def _first_root(function: Callable[[float], float], *, sign_only: bool = False) -> float | None:
     """The first sign change, as e^root, on a grid of powers of ten, refined; None without one."""
-    low, first = 1e-6, function(1e-6)
+    low, first = NEAREST, function(NEAREST)
     if first <= 0:
         return 1.0
     for high in np.log(10.0 ** np.array([1, 2, 3, 4, 6, 9, 12, 15])):
