@@ -145,8 +145,7 @@ def test_parameters_written_to_are_put_back():
     for block in blocks:
         block.runs = 0
     before = copy.deepcopy(blocks.state_dict())
-    with pytest.raises(LawscopeError, match="looks ahead"):  # its features change by themselves
-        found(Model(blocks))
+    found(Model(blocks))
     assert all(torch.equal(before[k], v) for k, v in blocks.state_dict().items())
     assert [block.runs for block in blocks] == [0, 0]
 

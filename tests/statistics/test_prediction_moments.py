@@ -9,6 +9,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 import lawscope as ls
+from lawscope.capture.row_norm import RowNorm
 from lawscope.statistics.comoments import triangle
 from lawscope.statistics.prediction_moments import PredictionMoments
 
@@ -220,10 +221,34 @@ def test_without_sums_per_token_there_is_no_onehot():
 def test_fast_products_are_float32():
     x, ids, folds = data()
     exact = statistic(x, ids, folds).compute()
-    fast = statistic(x, ids, folds, precision="fast").compute()
+    made = statistic(x[:1100], ids[:1100], folds[:1100], precision="fast")
+    made.update(x[1100:], ids[1100:, None], folds[1100:])
+    fast = made.compute()
     assert fast.pr == pytest.approx(exact.pr, rel=1e-4)
     assert fast.pr[0] != exact.pr[0]
     assert fast.cv == pytest.approx(exact.cv, rel=1e-4)
+
+
+@pytest.mark.parametrize("condition", [1, 100, 1e4])
+def test_fast_products_do_not_take_rounding_for_a_direction(condition):
+    x, _, noise = conditioned(condition, dim=64, rows=6000)
+    y = (x[:, 0] / x[:, 0].std() + noise)[:, None]
+    x = x.float()
+    folds = torch.arange(6000) // 500 % FOLDS
+    values = []
+    for precision in ("float64", "fast"):
+        made = PredictionMoments(
+            64, folds=FOLDS, precision=precision, dtype=x.dtype, prepare=RowNorm("LayerNorm", 1e-5)
+        )
+        made.update(x[:1500], y[:1500], folds[:1500])
+        made.update(x[1500:], y[1500:], folds[1500:])
+        values.append(made.compute())
+        assert values[-1].rank == 63
+        assert (made.basis.matrix is not None) == (values[-1].condition > 300)
+    exact, fast = values
+    assert fast.pr == pytest.approx(exact.pr, rel=1e-4)
+    assert fast.deleted == pytest.approx(exact.deleted, rel=1e-4)
+    assert fast.condition == pytest.approx(exact.condition, rel=1e-2)
 
 
 @settings(max_examples=15, deadline=None)

@@ -88,11 +88,13 @@ class CoMoments:
     def zz(self, *folds: int) -> Tensor:
         """Σ zzᵀ over some folds, or over all, as a whole symmetric matrix of shape (d, d)."""
         full = torch.empty(self.dim, self.dim, dtype=torch.float64, device=self.yz.device)
-        chosen = [self._zz[fold] for fold in folds] or self._zz
+        first, *rest = [self._zz[fold] for fold in folds] or self._zz
         for i, rows in enumerate(self.rows):
-            sums = torch.stack([fold[i] for fold in chosen]).sum(dim=0)
-            full[rows, rows.start :] = sums
-            full[rows.stop :, rows] = sums[:, rows.stop - rows.start :].T
+            upper = full[rows, rows.start :]
+            upper.copy_(first[i])
+            for fold in rest:
+                upper += fold[i]
+            full[rows.stop :, rows] = upper[:, rows.stop - rows.start :].T
         return full
 
     def merge(self, other: CoMoments) -> None:

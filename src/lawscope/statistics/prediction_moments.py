@@ -9,7 +9,15 @@ from torch import Tensor
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.comoments import CoMoments, Precision
-from lawscope.statistics.feature_basis import FeatureBasis, choose_basis, rank_tolerance
+from lawscope.statistics.feature_basis import (
+    RESOLVED,
+    RESOLVED_FAST,
+    FeatureBasis,
+    ill_conditioned,
+    rank_tolerance,
+    whitening_basis,
+)
+from lawscope.statistics.pivoted_cholesky import correlations
 from lawscope.statistics.regression import Regression, regress
 from lawscope.statistics.token_sums import TokenSums
 
@@ -56,7 +64,9 @@ class PredictionMoments:
         device: torch.device | str = "cpu",
     ) -> None:
         self.dim, self.folds, self.prepare = dim, folds, prepare
-        self.work = torch.float64 if precision == "float64" else torch.float32
+        fast = precision == "fast"
+        self.work = torch.float32 if fast else torch.float64
+        self.resolved = RESOLVED_FAST if fast else RESOLVED
         self.tolerance = rank_tolerance(dtype)
         self.moments = CoMoments(dim, targets, folds, device)
         self.tokens = [TokenSums(dim, token_bytes, device) for _ in range(targets)]
@@ -110,7 +120,7 @@ class PredictionMoments:
         self._work_off()
         assert self.basis is not None
         tokens: Sequence[TokenSums | None] = self.tokens or [None] * len(self.target_shift)
-        return regress(self.moments, self.basis, tokens, self.tolerance)
+        return regress(self.moments, self.basis, tokens, self.tolerance, self.resolved)
 
     def merge(self, other: PredictionMoments) -> None:
         """Add what another statistic of the same settings has seen, in another process say."""
@@ -167,22 +177,48 @@ class PredictionMoments:
             return
         features, targets, folds = _joined(self._waiting)
         self._waiting = []
-        if self.basis is None:
-            zero = torch.zeros(self.dim, dtype=torch.float64, device=features.device)
-            first = self.prepare(features, zero, torch.float64)
-            self.basis = choose_basis(first, self.tolerance)
-            self.target_shift = targets.double().mean(dim=0)
         if bool((folds.diff() < 0).any()):
             order = folds.argsort(stable=True)
             features = features[order.to(features.device)]
             targets, folds = targets[order], folds[order]
+        if self.basis is None:
+            self._begin(features, targets, folds)
+        else:
+            self._sum_all(features, targets, folds, self.work)
+
+    def _begin(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
+        """Choose coordinates by the first rows, and sum them, in float64 whatever comes later."""
+        zero = torch.zeros(self.dim, dtype=torch.float64, device=features.device)
+        shift = self.prepare(features, zero, torch.float64).mean(dim=0)
+        self.basis, self.target_shift = FeatureBasis(shift), targets.double().mean(dim=0)
+        self._sum_all(features, targets, folds, torch.float64)
+        sums = self.moments.yz[:, 0].sum(dim=0)
+        centred_zz = self.moments.zz().addr_(sums, sums, alpha=-1 / len(folds))
+        if not bool(centred_zz.isfinite().all()):
+            return  # NaN among the features; whoever asks for a result is told
+        if ill_conditioned(correlations(centred_zz), self.tolerance):
+            self.basis = whitening_basis(
+                self.prepare(features, zero, torch.float64), self.tolerance
+            )
+            self._forget()
+            self._sum_all(features, targets, folds, torch.float64)
+
+    def _forget(self) -> None:
+        """Empty sums."""
+        q, device = len(self.target_shift), self.moments.yz.device
+        self.moments = CoMoments(self.dim, q, self.folds, device)
+        self.tokens = [TokenSums(self.dim, old.budget, device) for old in self.tokens]
+
+    def _sum_all(
+        self, features: Tensor, targets: Tensor, folds: Tensor, dtype: torch.dtype
+    ) -> None:
         for start in range(0, len(folds), CHUNK_ROWS):
             part = slice(start, start + CHUNK_ROWS)
-            self._sum(features[part], targets[part], folds[part])
+            self._sum(features[part], targets[part], folds[part], dtype)
 
-    def _sum(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
+    def _sum(self, features: Tensor, targets: Tensor, folds: Tensor, dtype: torch.dtype) -> None:
         assert self.basis is not None
-        z = self.prepare(features, self.basis.shift, self.work)
+        z = self.prepare(features, self.basis.shift, dtype)
         if self.basis.matrix is not None:
             z = z @ self.basis.matrix.to(z)
         y = torch.ones(len(targets), 1 + targets.shape[1], dtype=torch.float64)

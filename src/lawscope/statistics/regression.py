@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lawscope.statistics.comoments import CoMoments
-from lawscope.statistics.feature_basis import FeatureBasis
+from lawscope.statistics.feature_basis import RESOLVED, FeatureBasis
+from lawscope.statistics.pivoted_cholesky import correlations, pivoted_cholesky
 from lawscope.statistics.token_sums import TokenSums
 
 FloatArray = NDArray[np.float64]
-RESOLVED = 1e-13  # smallest share of the largest eigenvalue that float64 moments can tell from 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +58,14 @@ class _Centred:
 
 
 def _centred(zz: Tensor, zy: Tensor, yy: Tensor) -> _Centred:
+    """Take the means off; ``zz`` is overwritten."""
     n = float(yy[0, 0])
     mean, target_mean = zy[:, 0] / n, yy[0, 1:] / n
     return _Centred(
         n,
         mean,
         target_mean,
-        zz - n * torch.outer(mean, mean),
+        zz.addr_(mean, mean, alpha=-n),
         zy[:, 1:] - n * torch.outer(mean, target_mean),
         yy.diagonal()[1:] - n * target_mean.square(),
     )
@@ -72,31 +73,35 @@ def _centred(zz: Tensor, zy: Tensor, yy: Tensor) -> _Centred:
 
 @dataclass(frozen=True, eq=False)
 class _Directions:
-    """Well-conditioned combinations of the coordinates that span all but rounding."""
+    """What of the coordinates is regressed on: all but rounding.
+
+    Coordinates that the others span are switched off rather than taken out, which saves copies of
+    d×d matrices: their products become 0, and 1 on the diagonal.
+    """
 
     rank: int
     condition: float
-    columns: Tensor | None  # a choice of coordinates, shape (r,) …
-    weights: Tensor  # … scaled by (r,), or combinations, shape (d, r)
-    dim: int
+    off: Tensor | None = None  # coordinates switched off …
+    weights: Tensor | None = None  # … or combinations of all of them, shape (d, r)
 
     def reduce(self, rows: Tensor) -> Tensor:
-        """Rows in coordinates (m, d) as rows in these directions (m, r)."""
-        if self.columns is None:
+        """Rows in coordinates (m, d) as rows in these directions; may overwrite them."""
+        if self.weights is not None:
             return rows @ self.weights
-        return rows[:, self.columns] * self.weights
+        return rows if self.off is None else rows.index_fill_(1, self.off, 0.0)
 
     def square(self, zz: Tensor) -> Tensor:
-        """A second moment in these directions, shape (r, r)."""
-        return self.reduce(self.reduce(zz).T)
+        """A second moment in these directions; may overwrite it."""
+        if self.weights is not None:
+            return self.weights.T @ zz @ self.weights
+        if self.off is not None:
+            zz.index_fill_(0, self.off, 0.0).index_fill_(1, self.off, 0.0)
+            zz[self.off, self.off] = 1.0
+        return zz
 
     def expand(self, beta: Tensor) -> Tensor:
-        """Coefficients (r, q) in these directions as coefficients (d, q) of the coordinates."""
-        if self.columns is None:
-            return self.weights @ beta
-        return beta.new_zeros(self.dim, beta.shape[1]).index_copy_(
-            0, self.columns, self.weights[:, None] * beta
-        )
+        """Coefficients in these directions as coefficients (d, q) of the coordinates."""
+        return beta if self.weights is None else self.weights @ beta
 
 
 def regress(
@@ -104,6 +109,7 @@ def regress(
     basis: FeatureBasis,
     tokens: Sequence[TokenSums | None],
     tolerance: float,
+    resolved: float = RESOLVED,
 ) -> Regression:
     """Solve the regressions of all data, of all folds but one, and of one-hot targets.
 
@@ -112,14 +118,16 @@ def regress(
         basis: of the coordinates.
         tokens: sums per token type for every target, or None.
         tolerance: singular values below this share of the largest count as rounding.
+        resolved: eigenvalues below this share of the largest are rounding of the moments.
     """
-    total = _centred(moments.zz(), moments.zy.sum(dim=0), moments.yy.sum(dim=0))
-    directions = _directions(total, basis, tolerance)
+    zz, zy, yy = moments.zz(), moments.zy.sum(dim=0), moments.yy.sum(dim=0)
+    total = _centred(zz.clone(), zy, yy)
+    directions = _directions(total, basis, tolerance, resolved)
     factor, explained, _ = _solve(total, directions)
     deleted, errors = [], []
     present = [f for f in range(moments.folds) if float(moments.counts[f]) > 0]
     for fold in present if len(present) > 1 else []:
-        pr, error = _without(moments, fold, directions)
+        pr, error = _without(zz, zy, yy, moments, fold, directions)
         deleted.append(pr)
         errors.append(error)
     spread = total.spread
@@ -150,28 +158,31 @@ def _solve(part: _Centred, directions: _Directions) -> tuple[Tensor, Tensor, Ten
     if int(info):  # a direction that only the missing fold had
         nothing = torch.full_like(part.spread, math.nan)
         return factor, nothing, torch.full_like(part.zy, math.nan)
-    half = torch.linalg.solve_triangular(factor, directions.reduce(part.zy.T).T, upper=False)
+    targets = directions.reduce(part.zy.T.clone()).T
+    half = torch.linalg.solve_triangular(factor, targets, upper=False)
     beta = torch.linalg.solve_triangular(factor.T, half, upper=True)
     return factor, half.square().sum(dim=0), directions.expand(beta)
 
 
-def _without(moments: CoMoments, fold: int, directions: _Directions) -> tuple[Tensor, Tensor]:
+def _without(
+    zz: Tensor, zy: Tensor, yy: Tensor, moments: CoMoments, fold: int, directions: _Directions
+) -> tuple[Tensor, Tensor]:
     """PR of the other folds, and the squared error of predicting this fold from them."""
-    others = [f for f in range(moments.folds) if f != fold]
-    part = _centred(moments.zz(*others), moments.zy[others].sum(dim=0), moments.yy[others].sum(0))
+    own_zz, own_zy, own_yy = moments.zz(fold), moments.zy[fold], moments.yy[fold]
+    part = _centred(zz - own_zz, zy - own_zy, yy - own_yy)
     if part.n <= directions.rank + 1:
         nothing = torch.full_like(part.spread, math.nan)
         return nothing, nothing
     _, explained, beta = _solve(part, directions)
     constant = part.target_mean - part.mean @ beta
-    zz, zy, yy = moments.zz(fold), moments.zy[fold], moments.yy[fold]
-    cross = (zy[:, 1:] * beta).sum(dim=0) + yy[0, 1:] * constant
-    own = (
-        (beta * (zz @ beta)).sum(dim=0)
-        + 2 * constant * (zy[:, 0] @ beta)
-        + yy[0, 0] * constant.square()
+    cross = (own_zy[:, 1:] * beta).sum(dim=0) + own_yy[0, 1:] * constant
+    square = (
+        (beta * (own_zz @ beta)).sum(dim=0)
+        + 2 * constant * (own_zy[:, 0] @ beta)
+        + own_yy[0, 0] * constant.square()
     )
-    return _share(part.spread - explained, part.spread), yy.diagonal()[1:] - 2 * cross + own
+    error = own_yy.diagonal()[1:] - 2 * cross + square
+    return _share(part.spread - explained, part.spread), error
 
 
 def _onehot(
@@ -194,29 +205,24 @@ def _onehot(
     return ratio, error
 
 
-def _directions(total: _Centred, basis: FeatureBasis, tolerance: float) -> _Directions:
+def _directions(
+    total: _Centred, basis: FeatureBasis, tolerance: float, resolved: float
+) -> _Directions:
     if basis.inverse is not None:
         return _whitened(total, basis.inverse, tolerance)
-    scale = total.zz.diagonal().clamp(min=0).sqrt()
-    alive = torch.nonzero(scale > 0)[:, 0]
-    if not len(alive):
-        return _Directions(0, math.nan, alive, scale[alive], len(scale))
-    inverse = 1 / scale[alive]
-    correlation = total.zz[alive][:, alive] * inverse * inverse[:, None]
+    correlation = correlations(total.zz)
     values = torch.linalg.eigvalsh(correlation)
-    kept = values[values > max(tolerance**2, RESOLVED) * values[-1]]
-    rank, condition = len(kept), float((kept[-1] / kept[0]).sqrt())
-    chosen = torch.arange(len(alive)) if rank == len(alive) else _independent(correlation, rank)
-    chosen = chosen.to(alive.device)
-    return _Directions(rank, condition, alive[chosen], inverse[chosen], len(scale))
+    kept = values[values > max(tolerance**2, resolved) * values[-1]]
+    rank, condition = len(kept), float((kept[-1] / kept[0]).sqrt()) if len(kept) else math.nan
+    return _Directions(rank, condition, off=_dependent(correlation, rank))
 
 
-def _independent(correlation: Tensor, rank: int) -> Tensor:
-    """Columns that span the others, by Cholesky with pivoting."""
-    from scipy.linalg.lapack import dpstrf
-
-    _, pivots, _, _ = dpstrf(correlation.cpu().numpy(), tol=0.0)
-    return torch.as_tensor(pivots[:rank] - 1, dtype=torch.int64)
+def _dependent(correlation: Tensor, rank: int) -> Tensor | None:
+    """Columns that ``rank`` others span, by Cholesky with pivoting; None without any."""
+    if rank == len(correlation):
+        return None
+    _, pivots = pivoted_cholesky(correlation)
+    return pivots[rank:].to(correlation.device)
 
 
 def _whitened(total: _Centred, inverse: Tensor, tolerance: float) -> _Directions:
@@ -233,4 +239,5 @@ def _whitened(total: _Centred, inverse: Tensor, tolerance: float) -> _Directions
     rank = int((singular > tolerance * singular[0]).sum())
     half = torch.where(values > 1e-15 * values[-1], values.rsqrt(), 0.0)
     weights = (vectors * half) @ left[:, :rank]
-    return _Directions(rank, float(singular[0] / singular[rank - 1]), None, weights, len(scale))
+    condition = float(singular[0] / singular[rank - 1]) if rank else math.nan
+    return _Directions(rank, condition, weights=weights)
