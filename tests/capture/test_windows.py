@@ -36,6 +36,7 @@ def test_windows_hold_the_text_in_order_once(n, length, before):
     windows = pack(ids, length, frame)
     assert windows.ids.shape == (n // step, length)
     assert windows.text_tokens == n // step * step
+    assert windows.text_tokens + windows.left == n
     assert (windows.ids[:, :before] == 9).all()
     assert windows.ids[:, before:].flatten().tolist() == ids[: n // step * step].tolist()
 

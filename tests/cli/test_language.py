@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.fixture
 def lawscope(tmp_path, monkeypatch, call_lawscope):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     return call_lawscope
 
 
@@ -116,6 +116,7 @@ def test_several_files_are_joined_however_they_are_given(lawscope, language_mode
 def test_fast_is_near_and_normalization_matters(lawscope, language_models):
     place = language_models
     common = (place / "own.py", "--text", place / "text.txt", "--no-control", "--window", 32)
+    common = (*common, "--tokens", "all")
     exact = scanned(lawscope, *common)["next_token"]["pr"]
     fast = scanned(lawscope, *common, "--precision", "fast")["next_token"]["pr"]
     none = scanned(lawscope, *common, "--normalization", "none")["next_token"]["pr"]

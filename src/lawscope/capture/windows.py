@@ -46,10 +46,12 @@ class Windows:
     Attributes:
         ids: tokens, shape (N, T), the frame included.
         frame: of every window.
+        left: tokens of text that did not fill a window.
     """
 
     ids: Tensor
     frame: Frame
+    left: int = 0
 
     @property
     def text_tokens(self) -> int:
@@ -161,7 +163,8 @@ def pack(ids: Tensor, length: int, frame: Frame = Frame()) -> Windows:  # noqa: 
         )
     text = ids[: count * step].reshape(count, step)
     around = [torch.tensor(side, dtype=torch.int64).expand(count, -1) for side in frame.sides]
-    return Windows(torch.cat([around[0], text, around[1]], dim=1).contiguous(), frame)
+    framed = torch.cat([around[0], text, around[1]], dim=1).contiguous()
+    return Windows(framed, frame, len(ids) - count * step)
 
 
 def _ids(made: Any) -> list[int]:

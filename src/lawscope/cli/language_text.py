@@ -95,13 +95,11 @@ def check_length(windows: Windows, loaded: Loaded, observer: NextTokenObserver) 
     count, width = len(windows.ids), observer.found.blocks.width
     if each * count > width:
         return
-    have = windows.text_tokens
-    needed, enough = (
-        -(-least // max(each, 1)) * have // count for least in (width + 1, ENOUGH * width)
-    )
+    have, step = windows.text_tokens + windows.left, windows.text_tokens // count
+    needed, enough = (-(-least // max(each, 1)) * step for least in (width + 1, ENOUGH * width))
     raise LawscopeError(
         f"The text gives {have} tokens, {each * count} of them to measure, for {width} features: "
-        f"at least {needed - have} tokens are missing, and {enough - have} for a line that means "
+        f"at least {needed - have} are missing, and {enough - have} for a line that means "
         "something; give more text."
     )
 

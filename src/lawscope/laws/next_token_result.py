@@ -83,7 +83,8 @@ class NextToken:
     @property
     def ratio(self) -> float:
         """PR of the last block over PR of the first, what the whole stack keeps."""
-        return float(self.pr[-1] / self.pr[1])
+        with np.errstate(divide="ignore", invalid="ignore"):  # PR may be 0 or undefined
+            return float(self.pr[-1] / self.pr[1])
 
     def table(self) -> pd.DataFrame:
         """One row per block, the embedding first."""

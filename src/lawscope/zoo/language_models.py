@@ -38,6 +38,9 @@ class Source:
     gguf: str | None = None
     trusted: bool = False
 
+    def __str__(self) -> str:
+        return self.place if self.gguf is None else str(Path(self.place) / self.gguf)
+
     @property
     def options(self) -> dict[str, Any]:
         """What every ``from_pretrained`` is given."""
@@ -127,7 +130,10 @@ def load_tokenizer(source: Source) -> Any:
     """
     library = transformers_for("A Hugging Face tokenizer")
     with _as_sentences(source, "tokenizer"):
-        return library.AutoTokenizer.from_pretrained(source.place, **source.options)
+        tokenizer = library.AutoTokenizer.from_pretrained(source.place, **source.options)
+        if len(tokenizer) <= len(tokenizer.all_special_ids):  # made up where there are no files
+            raise OSError("it knows no words")
+    return tokenizer
 
 
 def _gguf_reader() -> None:
@@ -152,18 +158,18 @@ def _check_task(config: Any, source: Source, task: Task) -> None:
     if both != (task == "encoder-decoder"):
         if both:
             raise LawscopeError(
-                f"{source.place} is an encoder–decoder ({config.model_type}); add --task "
+                f"{source} is an encoder–decoder ({config.model_type}); add --task "
                 "encoder-decoder, which measures the decoder."
             )
         raise LawscopeError(
-            f"{source.place} ({config.model_type}) has no decoder beside an encoder; leave out "
+            f"{source} ({config.model_type}) has no decoder beside an encoder; leave out "
             "--task encoder-decoder."
         )
     made = [name for name in getattr(config, "architectures", None) or [] if name]
     masked = any(name.endswith(("MaskedLM", "ForPreTraining")) for name in made)
     if task == "causal" and masked and not getattr(config, "is_decoder", False):
         raise LawscopeError(
-            f"{source.place} is no causal language model but {made[0]}, which looks ahead; add "
+            f"{source} is no causal language model but {made[0]}, which looks ahead; add "
             "--task masked."
         )
 
@@ -176,7 +182,7 @@ def _check_weights(model: Any, missing: Any, source: Source) -> None:
     if lost:
         more = ", …" if len(lost) > SHOWN else ""
         raise LawscopeError(
-            f"{source.place} has no weights for {len(lost)} parameters of "
+            f"{source} has no weights for {len(lost)} parameters of "
             f"{type(model).__name__}: {', '.join(lost[:SHOWN])}{more}; download it again, or give "
             "the folder of this model."
         )
@@ -192,7 +198,7 @@ def _as_sentences(source: Source, what: str = "model") -> Iterator[None]:
         raise
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise LawscopeError(
-            f"{source.place} does not fit into memory; use a smaller --dtype (bfloat16), or "
+            f"{source} does not fit into memory; use a smaller --dtype (bfloat16), or "
             "--device auto to spread it."
         ) from error
     except Exception as error:
@@ -205,35 +211,37 @@ def _sentence(source: Source, what: str, error: Exception) -> str:
     kinds = {type(e).__name__ for e in chain if e is not None}
     if "trust_remote_code" in text:
         return (
-            f"The {what} of {source.place} brings code of its own, which lawscope does not run; "
+            f"The {what} of {source} brings code of its own, which lawscope does not run; "
             "add --trust-remote-code if you trust it."
         )
     if "GatedRepoError" in kinds or "gated" in text.lower():
         return (
-            f"{source.place} is gated: ask for access on its page on the hub, log in with "
+            f"{source} is gated: ask for access on its page on the hub, log in with "
             "'hf auth login', and try again."
         )
     if "couldn't connect" in text or "offline mode" in text or "OfflineModeIsEnabled" in kinds:
         return (
-            f"{source.place} is neither a folder here nor in the Hugging Face cache, and the hub "
+            f"{source} is neither a folder here nor in the Hugging Face cache, and the hub "
             "cannot be reached; check the name, or download it first."
         )
     if {"RepositoryNotFoundError", "HFValidationError"} & kinds or "not a valid model" in text:
         return (
-            f"{source.place} is neither a folder here nor a model on the hub; check the name, and "
+            f"{source} is neither a folder here nor a model on the hub; check the name, and "
             "log in if it is private."
         )
+    if source.gguf is not None:
+        return f"{source} cannot be read as a language model in GGUF: {_first_line(error)}"
     if what == "tokenizer":
         return (
-            f"{source.place} has no tokenizer that can be read "
+            f"{source} has no tokenizer that can be read "
             f"({_first_line(error)}); put tokenizer.json beside the model."
         )
     if "UnpicklingError" in kinds or "weights_only" in text or "WeightsUnpickler" in text:
         return (
-            f"The weights of {source.place} hold objects beside tensors, which lawscope does not "
+            f"The weights of {source} hold objects beside tensors, which lawscope does not "
             "execute; convert them to safetensors."
         )
-    return f"{source.place} cannot be loaded as a language model: {_first_line(error)}"
+    return f"{source} cannot be loaded as a language model: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:
