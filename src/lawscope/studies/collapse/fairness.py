@@ -4,7 +4,7 @@
 directions). The feed-forward networks of collapse/minority, K_A = 3, 5, 7: the gap in test accuracy
 between majority and minority, each class by itself, and the accuracy among minority classes alone
 (argmax over their logits), which is 1/K_B when merged classifiers decide at random. Its trainings
-are those of collapse/minority, 42 at ``cpu``, 3 seeds; MINUTES on one core, seconds when they are
+are those of collapse/minority, 42 at ``cpu``, 3 seeds; 10 minutes on one core, seconds when they are
 there.
 
 The documents: the prediction on minority classes becomes completely at random as R → ∞.
@@ -194,7 +194,7 @@ STUDY = Study(
     title="The accuracy gap between majority and minority classes against R",
     source="001, future directions",
     paper="minority predictions become completely random as R → ∞",
-    minutes={"smoke": 0.05, "cpu": 2, "paper": 70_000},
+    minutes={"smoke": 0.05, "cpu": 5, "paper": 70_000},
     settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
     plan=minority.plan,
     measure=measure,
