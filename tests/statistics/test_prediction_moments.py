@@ -284,3 +284,14 @@ def test_the_triangle_covers_the_matrix(dim):
     assert [i for block in rows for i in range(block.start, block.stop)] == list(range(dim))
     share = sum((b.stop - b.start) * (dim - b.start) for b in rows) / dim**2
     assert share == pytest.approx(0.625, abs=0.01) if dim >= 256 else share <= 1
+
+
+def test_features_that_never_change_but_for_rounding_predict_nothing():
+    """Without positions the embedding of every hidden token of a masked model is the same."""
+    for seed in range(5):
+        row = torch.randn(D, generator=torch.Generator().manual_seed(seed))
+        _, ids, folds = data()
+        made = statistic(row.repeat(N, 1), ids, folds, parts=7, prepare=RowNorm("LayerNorm", 1e-5))
+        found = made.compute()
+        assert (found.rank, found.pr.tolist(), found.onehot.tolist()) == (0, [1.0], [1.0])
+        np.testing.assert_allclose(found.deleted, 1.0, atol=1e-12)

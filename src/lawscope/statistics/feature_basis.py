@@ -14,6 +14,7 @@ LOST_FLOAT64 = 1e-12  # singular values below this share of the largest are roun
 LOST_FLOAT32 = 1e-6
 RESOLVED = 1e-13  # smallest share of the largest eigenvalue that float64 moments can tell from 0
 RESOLVED_FAST = 1e-6  # by moments of float32 products
+CONSTANT = 1e-14  # share of its value that rounding may move a feature that never changes
 PROBES, STEPS = 8, 4
 
 
@@ -43,6 +44,10 @@ class FeatureBasis:
     shift: Tensor
     matrix: Tensor | None = None
     inverse: Tensor | None = None
+
+    def rounding(self, n: float) -> Tensor:
+        """Scatter over n rows that rounding leaves of features that never change, shape (d,)."""
+        return n * (CONSTANT * self.shift).square()
 
     @property
     def state(self) -> dict[str, Tensor]:

@@ -6,10 +6,15 @@ import torch
 from torch import Tensor
 
 
-def correlations(zz: Tensor) -> Tensor:
-    """A second moment scaled to unit diagonal; what never varies correlates with nothing."""
+def correlations(zz: Tensor, least: Tensor | float = 0.0) -> Tensor:
+    """A second moment scaled to unit diagonal; what never varies correlates with nothing.
+
+    Args:
+        zz: about the mean, shape (d, d).
+        least: what rounding leaves of a column that never varies, shape (d,).
+    """
     scale = zz.diagonal().clamp(min=0).sqrt()
-    inverse = torch.where(scale > 0, 1 / scale, 0.0)
+    inverse = torch.where(zz.diagonal() > least, 1 / scale, 0.0)
     return zz * inverse * inverse[:, None]
 
 

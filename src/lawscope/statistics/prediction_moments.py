@@ -196,7 +196,8 @@ class PredictionMoments:
         centred_zz = self.moments.zz().addr_(sums, sums, alpha=-1 / len(folds))
         if not bool(centred_zz.isfinite().all()):
             return  # NaN among the features; whoever asks for a result is told
-        if ill_conditioned(correlations(centred_zz), self.tolerance):
+        correlation = correlations(centred_zz, self.basis.rounding(len(folds)))
+        if ill_conditioned(correlation, self.tolerance):
             self.basis = whitening_basis(
                 self.prepare(features, zero, torch.float64), self.tolerance
             )

@@ -210,7 +210,7 @@ def _directions(
 ) -> _Directions:
     if basis.inverse is not None:
         return _whitened(total, basis.inverse, tolerance)
-    correlation = correlations(total.zz)
+    correlation = correlations(total.zz, basis.rounding(total.n))
     values = torch.linalg.eigvalsh(correlation)
     kept = values[values > max(tolerance**2, resolved) * values[-1]]
     rank, condition = len(kept), float((kept[-1] / kept[0]).sqrt()) if len(kept) else math.nan
