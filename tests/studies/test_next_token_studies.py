@@ -73,7 +73,6 @@ def smoke(name, memory):
     return study, from_json(json.loads(json.dumps(to_json(measured), allow_nan=False)))
 
 
-@pytest.mark.filterwarnings("ignore:.*falling back.*")
 @pytest.mark.parametrize("name", STUDIES)
 def test_smoke_trains_measures_every_claim_and_draws(name, memory):
     study, numbers = smoke(name, memory)

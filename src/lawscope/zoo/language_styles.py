@@ -22,6 +22,7 @@ def language_model(
     heads: int = 4,
     context: int = 64,
     causal: bool = True,
+    rotary: bool = False,
 ) -> nn.Module:
     """A language model with fresh weights, drawn from torch's global generator.
 
@@ -34,6 +35,7 @@ def language_model(
         heads: of the attention, where there is one.
         context: most tokens in a window.
         causal: whether a token sees only what is before it; False for the plain style alone.
+        rotary: of the plain style, positions as rotations; others have what they have.
 
     Returns:
         The network; token ids (B, T) give logits, or an object that has them.
@@ -48,15 +50,16 @@ def language_model(
         torch.Size([1, 8, 512])
     """
     if style == PLAIN:
-        return gpt(vocabulary + (not causal), width, depth, heads, context, causal=causal)
+        size = vocabulary + (not causal)
+        return gpt(size, width, depth, heads, context, causal=causal, rotary=rotary)
     if style not in _CONFIGURED:
         raise ValueError(f"style must be one of {', '.join(STYLES)}, got {style}")
     if not causal:
         raise ValueError(f"a {style} model is always causal; take style {PLAIN}")
     library = transformers_for(f"A {style} model")
-    size = {"vocabulary": vocabulary, "width": width, "depth": depth, "heads": heads}
+    options = {"vocabulary": vocabulary, "width": width, "depth": depth, "heads": heads}
     with quietly():
-        return _CONFIGURED[style](library, context=context, **size)  # type: ignore[no-any-return]
+        return _CONFIGURED[style](library, context=context, **options)  # type: ignore[no-any-return]
 
 
 def _gpt2(library: Any, vocabulary: int, width: int, depth: int, heads: int, context: int) -> Any:

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from lawscope.laws.next_token_result import NextToken
     from lawscope.studies.lab import Lab
 
-# One GPT for all studies: 6 blocks, d = 64, on windows of 64 tokens. Its vocabulary is the first
-# 512 tokens of the embedded byte pairs, in the order in which they were learned.
+# One GPT for all studies: 6 blocks, d = 64, rotary positions, windows of 32 tokens. Its vocabulary
+# is the first 512 tokens of the embedded byte pairs, in the order in which they were learned.
 GPT: dict[str, Any] = {
     "text": "king-james-bible",
     "vocabulary": 512,
-    "window": 64,
+    "window": 32,
     "width": 64,
     "depth": 6,
     "batch": 16,
     "lr": 3e-3,
-    "steps": 800,
-    "checkpoints": [0, 10, 30, 100, 300, 800],
+    "steps": 1000,
+    "checkpoints": [0, 10, 30, 100, 300, 1000],
     "tokens": 60_000,
     "seeds": 3,
 }
@@ -57,15 +57,19 @@ WEIGHT_DECAY = 0.1
 
 
 def training_of(settings: Mapping[str, Any], seed: int = 0, **network: Any) -> Training:
-    """The training of one language model; ``network`` overrides options of the builder."""
+    """The training of one language model; ``network`` overrides options of the builder.
+
+    Without a ``style`` it is our GPT with rotary positions.
+    """
     options = {
         "vocabulary": settings["vocabulary"],
         "width": settings["width"],
         "depth": settings["depth"],
         "context": settings["window"],
     }
+    own = {"rotary": True, **network}
     return Training(
-        Network.of("language", **{**options, **network}),
+        Network.of("language", **{**options, **(network if "style" in network else own)}),
         Recipe("adamw", settings["lr"], settings["steps"], settings["batch"], WEIGHT_DECAY, seed),
         Data(
             f"text:{settings['text']}",

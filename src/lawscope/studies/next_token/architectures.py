@@ -37,7 +37,7 @@ NAMES = {
     "mamba": "Mamba",
     "rwkv": "RWKV",
 }
-SMALL = {"styles": list(NAMES), "window": 32, "depth": 4, "steps": 300, "checkpoints": [0, 300]}
+SMALL = {"styles": list(NAMES), "depth": 4, "steps": 300, "checkpoints": [0, 300]}
 CPU: dict[str, Any] = {**GPT, **SMALL, "seeds": 1}
 PAPER: dict[str, Any] = {
     **LARGER,

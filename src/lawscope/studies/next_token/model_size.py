@@ -1,8 +1,8 @@
 """The law at several depths and widths.
 
 ``lawscope study run next-token/model-size``: the GPT of ``next-token/training`` with 4, 6 and 12
-blocks of width 64, and with widths 32, 64 and 128 in 6 blocks, each trained for 800 steps and
-measured on 60 000 tokens of held-out text: 5 trainings, one of them shared, one seed, about 8
+blocks of width 64, and with widths 32, 64 and 128 in 6 blocks, each trained for 1000 steps
+and measured on 60 000 tokens of held-out text: 5 trainings, one of them shared, one seed, about 6
 minutes on one core.
 
 The document: the law with varying model sizes, a picture.
