@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from lawscope.studies import registry
+from lawscope.studies import campaign, registry
 from lawscope.studies.lab import Lab
 from lawscope.studies.peeled import (
     balanced,
@@ -46,6 +46,14 @@ def test_smoke_solves_measures_every_claim_and_draws(name):
     picture = io.BytesIO()
     study.figure(numbers).savefig(picture)
     assert picture.tell() > 5000
+
+
+def test_a_study_that_trains_nothing_runs_by_its_name(tmp_path):
+    folders = {"store": tmp_path / "store", "out": tmp_path / "out"}
+    result = campaign.run("peeled/minority-angle", preset="smoke", jobs=1, show=False, **folders)
+    assert result.status == "done"
+    assert set(result.verdicts.values()) == {SHOWN}
+    assert (tmp_path / "out/peeled/minority-angle.smoke.json").exists()
 
 
 def test_the_slope_of_the_free_model_is_that_of_its_loss():

@@ -4,8 +4,8 @@
 directions). The feed-forward networks of collapse/minority, K_A = 3, 5, 7: the gap in test accuracy
 between majority and minority, each class by itself, and the accuracy among minority classes alone
 (argmax over their logits), which is 1/K_B when merged classifiers decide at random. Its trainings
-are those of collapse/minority, 42 at ``cpu``, 3 seeds; 10 minutes on one core, seconds when they are
-there.
+are those of collapse/minority, 42 at ``cpu``, 3 seeds; 10 minutes on one core, or seconds when
+they are there.
 
 The documents: the prediction on minority classes becomes completely at random as R → ∞.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lawscope.report.numbers import fixed
 from lawscope.report.study_figures import COLOURS, SOFT, grid, label_outside, plain_axis
 from lawscope.studies.choice import every, rank_correlation
 from lawscope.studies.collapse import minority
@@ -114,7 +115,7 @@ def _lines(panel: Numbers) -> list[list[str]]:
             str(point["ratio"]),
             spread(point["networks"], "majority_accuracy", 1, 100),
             spread(point["networks"], "minority_accuracy", 1, 100),
-            f"{100 * gap:.1f}",
+            fixed(100 * gap, 1),
             f"{100 * min(_by_class(point['networks'])):.1f}",
             spread(point["networks"], "among_minority_accuracy", 1, 100),
             f"{chance:.1f}",
