@@ -3,59 +3,20 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lawscope.errors import LawscopeError
-from lawscope.report.numbers import MISSING, fixed
-from lawscope.studies.choice import every, quietly
-from lawscope.studies.plan import Data, Network, Training
+from lawscope.studies.choice import quietly
+from lawscope.studies.collapse._networks import data_of, training_of
+from lawscope.studies.plan import Training
 from lawscope.studies.study import Numbers
-from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from lawscope.laws.collapse_result import Collapse
     from lawscope.studies.lab import Lab
 
 CLASSES = 10
-ENOUGH_SEEDS = 3
-EMBEDDED, WHOLE = "fashion-mnist-10x10", "fashion-mnist"
-# 001 names the networks; its authors' code has momentum, lr 0.1, weight decay 5e-4, 350 epochs.
-MLP: dict[str, Any] = {
-    "kind": "feedforward",
-    "options": {"depth": 4},
-    "pixels": None,
-    "samples": 500,
-    "lr": 0.1,
-    "batch": 128,
-    "weight_decay": 5e-3,
-    "epochs": 350,
-}
-SETTING: dict[str, Any] = {"dataset": EMBEDDED, "seeds": 3}
-PAPER_SETTING: dict[str, Any] = {"dataset": WHOLE, "seeds": 1}
-PAPER_NETWORKS: dict[str, Any] = {
-    "VGG11": {
-        "kind": "vgg",
-        "options": {"depth": 11},
-        "pixels": 32,
-        "samples": 6000,
-        "lr": 0.1,
-        "batch": 128,
-        "weight_decay": 5e-4,
-        "epochs": 350,
-    },
-    "ResNet": {
-        "kind": "resnet",
-        "options": {"copies": 64},
-        "pixels": 32,
-        "samples": 6000,
-        "lr": 0.1,
-        "batch": 128,
-        "weight_decay": 5e-4,
-        "epochs": 350,
-    },
-}
 
 
 class Cell(NamedTuple):
@@ -88,25 +49,6 @@ def trainings_of(settings: Mapping[str, Any], cell: Cell) -> list[Training]:
         training_of(network, data, seed, classifier=cell.classifier)
         for seed in range(1 if network.get("one_seed") else settings["seeds"])
     ]
-
-
-def data_of(dataset: str, network: Mapping[str, Any], **amounts: Any) -> Data:
-    """Images of the size that a network takes; vectors of 10×10 pixels where it names none."""
-    pixels = network["pixels"]
-    return Data(dataset, size=pixels or 10, flatten=pixels is None, **amounts)
-
-
-def training_of(network: Mapping[str, Any], data: Data, seed: int, **more: Any) -> Training:
-    """One training of a network by its settings, with the paper's optimiser."""
-    recipe = Recipe(
-        "momentum",
-        network["lr"],
-        network["epochs"],
-        network["batch"],
-        network["weight_decay"],
-        seed,
-    )
-    return Training(Network.of(network["kind"], **network["options"]), recipe, data, seed, **more)
 
 
 def _amounts(samples: int, cell: Cell) -> dict[str, Any]:
@@ -204,65 +146,3 @@ def on_test_data(logits: Any, labels: Any, majority: int) -> Numbers:
         "among_minority_accuracy": float(among.double().mean()),
         "class_accuracy": by_class,
     }
-
-
-def mean(rows: Sequence[Numbers], name: str) -> float:
-    """The mean over seeds.
-
-    Raises:
-        ValueError: a network lacks the number: it diverged, or its prediction has vanished.
-
-    Example:
-        >>> mean([{"cosine": 0.25}, {"cosine": 0.75}], "cosine")
-        0.5
-    """
-    values = [row.get(name) for row in rows]
-    there = [value for value in values if value is not None]
-    if len(there) < len(values) or not there:
-        raise ValueError(f"a network has no {name}")
-    return float(sum(there)) / len(there)
-
-
-def spread(
-    rows: Sequence[Numbers],
-    name: str,
-    decimals: int,
-    scale: float = 1.0,
-    over: Sequence[Numbers] | None = None,
-) -> str:
-    """Mean ± standard deviation over seeds, or of the differences to other networks, seed by seed.
-
-    Example:
-        >>> spread([{"a": 0.25}, {"a": 0.75}], "a", 1, 100)
-        '50.0 ± 35.4'
-    """
-    values = [row.get(name) for row in rows]
-    base = [0.0] * len(values) if over is None else [row.get(name) for row in over]
-    pairs = [(a, b) for a, b in zip(values, base, strict=True) if a is not None and b is not None]
-    if not pairs or len(pairs) < len(values):
-        return MISSING
-    found = [scale * (a - b) for a, b in pairs]
-    middle = fixed(statistics.fmean(found), decimals)
-    return f"{middle} ± {fixed(statistics.stdev(found), decimals)}" if len(found) > 1 else middle
-
-
-def gain(better: Sequence[Numbers], than: Sequence[Numbers], name: str) -> float | None:
-    """Difference of two means over seeds; None for fewer than three seeds, which tell nothing."""
-    if min(len(better), len(than)) < ENOUGH_SEEDS:
-        return None
-    return mean(better, name) - mean(than, name)
-
-
-def above_zero(differences: Sequence[float | None]) -> bool | None:
-    """Whether every difference is above 0; None where one cannot be told.
-
-    Example:
-        >>> above_zero([0.1, 0.2]), above_zero([0.1, -0.2]), above_zero([0.1, None])
-        (True, False, None)
-    """
-    return None if None in differences else every(lambda d: d > 0)(differences)
-
-
-def below_zero(differences: Sequence[float | None]) -> bool | None:
-    """Whether every difference is below 0; None where one cannot be told."""
-    return None if None in differences else every(lambda d: d < 0)(differences)

@@ -19,7 +19,8 @@ from lawscope.report.numbers import fixed
 from lawscope.report.study_figures import COLOURS, SOFT, grid, label_outside, plain_axis
 from lawscope.studies.choice import every, rank_correlation
 from lawscope.studies.collapse import minority
-from lawscope.studies.collapse._imbalanced import CLASSES, spread
+from lawscope.studies.collapse._imbalanced import CLASSES
+from lawscope.studies.collapse._over_seeds import spread
 from lawscope.studies.collapse.minority import along
 from lawscope.studies.study import Claim, Numbers, Study
 

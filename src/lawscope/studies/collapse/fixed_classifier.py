@@ -19,20 +19,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.collapse._imbalanced import (
-    MLP,
-    PAPER_NETWORKS,
-    PAPER_SETTING,
-    SETTING,
-    Cell,
-    above_zero,
-    below_zero,
-    gain,
-    mean,
-    readings,
-    spread,
-    trainings_of,
-)
+from lawscope.studies.collapse._figures import draw_seeds
+from lawscope.studies.collapse._imbalanced import Cell, readings, trainings_of
+from lawscope.studies.collapse._networks import MLP, PAPER_NETWORKS, PAPER_SETTING, SETTING
+from lawscope.studies.collapse._over_seeds import above_zero, below_zero, gain, spread
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Numbers, Study
 
@@ -61,7 +51,7 @@ SMOKE = {
 }
 
 
-def cells(settings: Mapping[str, Any], network: str, majority: int) -> dict[str, Cell]:
+def cells_of(settings: Mapping[str, Any], network: str, majority: int) -> dict[str, Cell]:
     """The three ways to train."""
     ratio = settings["ratio"]
     return {
@@ -81,7 +71,7 @@ def plan(settings: Mapping[str, Any]) -> list[Training]:
     return [
         training
         for row in rows_of(settings)
-        for cell in cells(settings, *row).values()
+        for cell in cells_of(settings, *row).values()
         for training in trainings_of(settings, cell)
     ]
 
@@ -90,7 +80,7 @@ def measure(lab: Lab) -> Numbers:
     """Every network, by row of the table and way."""
     rows = []
     for network, majority in rows_of(lab.settings):
-        ways = cells(lab.settings, network, majority)
+        ways = cells_of(lab.settings, network, majority)
         found = {way: readings(lab, cell) for way, cell in ways.items()}
         rows.append({"network": network, "majority": majority, "ways": found})
     return {"ratio": lab.settings["ratio"], "rows": rows}
@@ -169,19 +159,15 @@ def figure(numbers: Numbers) -> Figure:
         "minority_accuracy": "minority test accuracy",
         "test_accuracy": "overall test accuracy",
     }
-    title = f"Classifiers fixed to a simplex, R = {numbers['ratio']}"
-    drawing, axes = grid(1, len(shown), title, (3.4, 2.8))
-    for axis, (name, label) in zip(axes[0], shown.items(), strict=True):
+    heading = f"Classifiers fixed to a simplex, R = {numbers['ratio']}"
+    drawing, axes = grid(1, len(shown), heading, (3.4, 2.8))
+    for axis, (name, title) in zip(axes[0], shown.items(), strict=True):
         for row, color in zip(numbers["rows"], COLOURS, strict=False):
-            for place, way in enumerate(WAYS):
-                values = [each[name] for each in row["ways"][way] if each[name] is not None]
-                axis.plot([place] * len(values), values, "o", color=color, ms=3, alpha=0.4)
-            line = [mean(row["ways"][way], name) for way in WAYS]
-            axis.plot(
-                range(len(WAYS)), line, "-", color=color, lw=1, label=f"K_A = {row['majority']}"
-            )
+            cells = [row["ways"][way] for way in WAYS]
+            label = f"K_A = {row['majority']}"
+            draw_seeds(axis, range(len(WAYS)), cells, name, color=color, label=label)
         axis.set_xticks(range(len(WAYS)), list(WAYS), rotation=20)
-        plain_axis(axis, label)
+        plain_axis(axis, title)
     axes[0][0].legend(fontsize=7, frameon=False)
     label_outside(axes, "", "")
     return drawing

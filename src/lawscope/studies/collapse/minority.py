@@ -25,23 +25,22 @@ The paper: cosines rise to 1 with R and follow the prediction; minority predicti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import COLOURS, SOFT, grid, label_outside, plain_axis
 from lawscope.studies.choice import every, rank_correlation
-from lawscope.studies.collapse._imbalanced import (
-    CLASSES,
+from lawscope.studies.collapse._figures import draw_seeds
+from lawscope.studies.collapse._imbalanced import CLASSES, Cell, readings, trainings_of
+from lawscope.studies.collapse._networks import (
     MLP,
+    NARROW_VGG,
     PAPER_NETWORKS,
     PAPER_SETTING,
     SETTING,
-    Cell,
-    mean,
-    readings,
-    trainings_of,
+    SMALL_RESNET,
 )
+from lawscope.studies.collapse._over_seeds import mean
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Numbers, Study
 
@@ -49,28 +48,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lawscope.studies.lab import Lab
-
-NARROW_VGG = {
-    **PAPER_NETWORKS["VGG11"],
-    "options": {"depth": 11, "width": 4},
-    "samples": 200,
-    "lr": 0.03,
-    "batch": 32,
-    "weight_decay": 5e-3,
-    "epochs": 40,
-    "one_seed": True,
-}
-SMALL_RESNET = {
-    **PAPER_NETWORKS["ResNet"],
-    "options": {"size": 10},
-    "pixels": 10,
-    "samples": 200,
-    "lr": 0.01,
-    "batch": 64,
-    "weight_decay": 5e-3,
-    "epochs": 60,
-    "one_seed": True,
-}
 
 PAPER: dict[str, Any] = {
     **PAPER_SETTING,
@@ -116,7 +93,7 @@ SMOKE = {
 RISES, FOLLOWS, NEAR, COLLAPSED = 0.9, 0.8, 0.1, 0.95
 
 
-def cells(settings: Mapping[str, Any], network: str, majority: int) -> list[Cell]:
+def cells_of(settings: Mapping[str, Any], network: str, majority: int) -> list[Cell]:
     """The cells of one panel, one for each R."""
     return [Cell(network, majority, ratio) for ratio in settings["ratios"][network]]
 
@@ -131,7 +108,7 @@ def plan(settings: Mapping[str, Any]) -> list[Training]:
     return [
         training
         for panel in panels_of(settings)
-        for cell in cells(settings, *panel)
+        for cell in cells_of(settings, *panel)
         for training in trainings_of(settings, cell)
     ]
 
@@ -144,7 +121,7 @@ def measure(lab: Lab) -> Numbers:
             "majority": majority,
             "points": [
                 {"ratio": cell.ratio, "networks": readings(lab, cell)}
-                for cell in cells(lab.settings, network, majority)
+                for cell in cells_of(lab.settings, network, majority)
             ],
         }
         for network, majority in panels_of(lab.settings)
@@ -246,6 +223,13 @@ CLAIMS = (
 )
 
 
+DRAWN = {
+    "cosine": ("o", COLOURS[0], "trained networks"),
+    "predicted": ("D", COLOURS[1], "Layer-Peeled Model at their E_W, E_H"),
+    "minority_accuracy": ("s", SOFT, "minority test accuracy"),
+}
+
+
 def figure(numbers: Numbers) -> Figure:
     """Measured cosines against R, the prediction over them, one panel per network and K_A."""
     count = len(numbers["panels"])
@@ -256,17 +240,9 @@ def figure(numbers: Numbers) -> Figure:
     places = [axis for row in axes for axis in row]
     for axis, panel in zip(places, numbers["panels"], strict=False):
         ratios = [point["ratio"] for point in panel["points"]]
-        for name, style, color, label in (
-            ("cosine", "o", COLOURS[0], "trained networks"),
-            ("predicted", "D", COLOURS[1], "Layer-Peeled Model at their E_W, E_H"),
-            ("minority_accuracy", "s", SOFT, "minority test accuracy"),
-        ):
-            for point in panel["points"]:
-                values = [row.get(name) for row in point["networks"]]
-                there = [value for value in values if value is not None]
-                axis.plot([point["ratio"]] * len(there), there, style, color=color, ms=3, alpha=0.5)
-            line = [_mean_or_gap(point["networks"], name) for point in panel["points"]]
-            axis.plot(ratios, line, "-", color=color, lw=1.2, label=label)
+        cells = [point["networks"] for point in panel["points"]]
+        for name, (style, color, label) in DRAWN.items():
+            draw_seeds(axis, ratios, cells, name, color=color, label=label, style=style)
         axis.set_xscale("log")
         axis.set_ylim(-0.2, 1.05)
         plain_axis(axis, f"{panel['network']}, K_A = {panel['majority']}")
@@ -281,13 +257,6 @@ def figure(numbers: Numbers) -> Figure:
     )
     label_outside(axes, "imbalance ratio R", "cosine, accuracy")
     return drawing
-
-
-def _mean_or_gap(rows: list[Numbers], name: str) -> float:
-    try:
-        return mean(rows, name)
-    except ValueError:
-        return math.nan
 
 
 STUDY = Study(

@@ -22,19 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.choice import every, rank_correlation
-from lawscope.studies.collapse._imbalanced import (
-    MLP,
-    PAPER_NETWORKS,
-    PAPER_SETTING,
-    SETTING,
-    Cell,
-    above_zero,
-    gain,
-    mean,
-    readings,
-    spread,
-    trainings_of,
-)
+from lawscope.studies.collapse._figures import draw_seeds
+from lawscope.studies.collapse._imbalanced import Cell, readings, trainings_of
+from lawscope.studies.collapse._networks import MLP, PAPER_NETWORKS, PAPER_SETTING, SETTING
+from lawscope.studies.collapse._over_seeds import above_zero, gain, mean, spread
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Numbers, Study
 
@@ -67,7 +58,7 @@ SMOKE = {
 SEPARATES = -0.9
 
 
-def cells(settings: Mapping[str, Any], network: str, majority: int) -> list[Cell]:
+def cells_of(settings: Mapping[str, Any], network: str, majority: int) -> list[Cell]:
     """The cells of one row of the table, one for each w_r."""
     return [Cell(network, majority, settings["ratio"], rate) for rate in settings["rates"]]
 
@@ -82,7 +73,7 @@ def plan(settings: Mapping[str, Any]) -> list[Training]:
     return [
         training
         for row in rows_of(settings)
-        for cell in cells(settings, *row)
+        for cell in cells_of(settings, *row)
         for training in trainings_of(settings, cell)
     ]
 
@@ -95,7 +86,7 @@ def measure(lab: Lab) -> Numbers:
             "majority": majority,
             "points": [
                 {"rate": cell.rate, "networks": readings(lab, cell)}
-                for cell in cells(lab.settings, network, majority)
+                for cell in cells_of(lab.settings, network, majority)
             ],
         }
         for network, majority in rows_of(lab.settings)
@@ -210,22 +201,18 @@ def figure(numbers: Numbers) -> Figure:
         "test_accuracy": "overall test accuracy",
     }
     names = list(dict.fromkeys(row["network"] for row in numbers["rows"]))
-    title = f"Oversampling at R = {numbers['ratio']}"
-    drawing, axes = grid(len(names), len(shown), title)
+    heading = f"Oversampling at R = {numbers['ratio']}"
+    drawing, axes = grid(len(names), len(shown), heading)
     for network, places in zip(names, axes, strict=True):
         rows = [row for row in numbers["rows"] if row["network"] == network]
-        for axis, (name, label) in zip(places, shown.items(), strict=True):
+        for axis, (name, title) in zip(places, shown.items(), strict=True):
             for row, color in zip(rows, COLOURS, strict=False):
                 rates = [point["rate"] for point in row["points"]]
-                for point in row["points"]:
-                    values = [each[name] for each in point["networks"]]
-                    axis.plot(
-                        [point["rate"]] * len(values), values, "o", color=color, ms=3, alpha=0.4
-                    )
-                line = [mean(point["networks"], name) for point in row["points"]]
-                axis.plot(rates, line, "-", color=color, lw=1.2, label=f"K_A = {row['majority']}")
+                cells = [point["networks"] for point in row["points"]]
+                label = f"K_A = {row['majority']}"
+                draw_seeds(axis, rates, cells, name, color=color, label=label)
             axis.set_xscale("log")
-            plain_axis(axis, f"{network}: {label}")
+            plain_axis(axis, f"{network}: {title}")
     axes[0][0].legend(fontsize=7, frameon=False)
     label_outside(axes, "oversampling rate w_r", "")
     return drawing

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.choice import every, quietly, rank_correlation
-from lawscope.studies.collapse._imbalanced import (
+from lawscope.studies.collapse._networks import (
     EMBEDDED,
     MLP,
     PAPER_NETWORKS,
