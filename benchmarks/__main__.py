@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import definition, memory, overhead, peeled, stacks
+from benchmarks import definition, memory, next_token, overhead, peeled, stacks
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
@@ -26,6 +26,7 @@ BENCHES = {
     "overhead": overhead,
     "definition": definition,
     "memory": memory,
+    "next-token": next_token,
     "peeled": peeled,
     "stacks": stacks,
 }
