@@ -11,6 +11,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 import lawscope as ls
 from lawscope.capture.row_norm import RowNorm
 from lawscope.statistics.comoments import triangle
+from lawscope.statistics.pivoted_cholesky import pivoted_cholesky
 from lawscope.statistics.prediction_moments import PredictionMoments
 
 D, N, FOLDS, TOKENS = 12, 1500, 4, 30
@@ -295,3 +296,24 @@ def test_features_that_never_change_but_for_rounding_predict_nothing():
         found = made.compute()
         assert (found.rank, found.pr.tolist(), found.onehot.tolist()) == (0, [1.0], [1.0])
         np.testing.assert_allclose(found.deleted, 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dim", [5, 90, 200])
+def test_pivoted_cholesky_of_a_singular_matrix(dim):
+    """LAPACK works in blocks of 64 and leaves the rest of a block untouched when it stops."""
+    x = torch.randn(dim // 2, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    gram = x.T @ x
+    factor, order = pivoted_cholesky(gram)
+    assert torch.allclose(factor.T @ factor, gram[order][:, order], atol=1e-10 * dim)
+    assert int((factor.diagonal() > 1e-6).sum()) == dim // 2
+    assert sorted(order.tolist()) == list(range(dim))
+
+
+@pytest.mark.parametrize("dim", [100, 200])
+def test_a_lost_direction_alone_is_no_reason_to_whiten(dim):
+    x = torch.randn(6 * dim, dim, generator=torch.Generator().manual_seed(0))
+    made = PredictionMoments(dim, dtype=x.dtype, prepare=RowNorm("LayerNorm", 1e-5))
+    made.update(x, x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64))
+    result = made.compute()
+    assert made.basis.matrix is None
+    assert result.rank == dim - 1

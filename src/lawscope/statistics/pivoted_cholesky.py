@@ -19,8 +19,23 @@ def correlations(zz: Tensor, least: Tensor | float = 0.0) -> Tensor:
 
 
 def pivoted_cholesky(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Upper factor R and the order p of the columns, largest first: matrix[p, p] = RᵀR."""
+    """Upper factor R and the order p of the columns, largest first: matrix[p, p] = RᵀR.
+
+    Args:
+        matrix: symmetric, positive semidefinite up to rounding, shape (d, d), float64.
+
+    Returns:
+        R, shape (d, d), zero from the row on where nothing positive is left, and p, shape (d,);
+        both on the CPU.
+
+    Example:
+        >>> factor, order = pivoted_cholesky(torch.tensor([[1.0, 2.0], [2.0, 4.0]]).double())
+        >>> factor.tolist(), order.tolist()
+        ([[2.0, 1.0], [0.0, 0.0]], [1, 0])
+    """
     from scipy.linalg.lapack import dpstrf
 
-    factor, pivots, _, _ = dpstrf(matrix.cpu().numpy(), tol=0.0)
-    return torch.from_numpy(factor).triu(), torch.as_tensor(pivots - 1, dtype=torch.int64)
+    factor, pivots, rank, _ = dpstrf(matrix.cpu().numpy(), tol=0.0)
+    upper = torch.from_numpy(factor).triu_()
+    upper[rank:] = 0  # LAPACK leaves what it has not worked on
+    return upper, torch.as_tensor(pivots - 1, dtype=torch.int64)
