@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 NEAREST, FARTHEST = 1e-6, math.log(1e15)  # of the logarithms of ratios that are looked at
 SECANTS, SHARP = 12, 1e-11
+RESOLVED, ROUNDING = 1e3, 1e-12  # a price must be worth this many gaps; gap taken at least
 
 
 def collapse_threshold(
@@ -42,7 +43,8 @@ def collapse_threshold(
         loss: as for ``peel``.
 
     Returns:
-        R₀, or None where no ratio makes them collapse.
+        R₀, or None where no ratio makes them collapse, up to 10¹⁵ or to where the share of the
+        smallest class drowns in the rounding of the loss.
 
     Example:
         >>> round(collapse_threshold([100] * 5 + [1] * 5), 4)
@@ -76,8 +78,11 @@ def collapse_ratio(peeled: Peeled) -> float | None:
             offsets=grouping.offsets,
             pinned=(smallest,),
         )
-        price = slope_norm(program, solve(program).point)
-        return math.log(program.alpha[smallest] * (1 - program.smoothing) / price)
+        solved = solve(program)
+        weight = float(program.alpha[smallest]) * (1 - program.smoothing)
+        if weight * program.tau < RESOLVED * max(solved.gap, ROUNDING * solved.point.loss):
+            return math.inf  # the price is known no better than this: no evidence of collapse
+        return math.log(weight / slope_norm(program, solved.point))
 
     # The price hardly depends on a few small classes: where α_s of today would equal it.
     smallest = int(peeled._grouping.member[int(np.argmin(peeled.counts))])
