@@ -101,7 +101,6 @@ def mistakes(place, here):
         ((place / "gpt2", *text, "--normalization", "mine"), "normalization='mine' is not known"),
         ((place / "gpt2", *text, "--checkpoint", "w.pt"), "--checkpoint is for .py targets"),
         ((place / "gpt2", *text, "--data", "mnist"), "--data is about labelled data"),
-        ((place / "gpt2", *text, "--gguf", "gone.gguf"), "no GGUF file gone.gguf"),
         ((place / "gpt2",), "add --text FILE"),
         ((own, "--window", 8), "--window is about a language model; add --text"),
         ((own, *text, "--device", "auto"), "name a device"),
@@ -141,8 +140,15 @@ def test_without_packages_the_remedy_is_said(lawscope, language_models, monkeypa
         patch.setattr("lawscope.zoo.language_models._has", lambda name: False)
         code, _, err = lawscope("scan", "m.gguf", "--text", place / "text.txt")
         assert code == 2
+        assert "needs gguf and accelerate to be read" in err
         assert 'pip install "lawscope[llm]"' in err
-    code, _, err = lawscope("scan", "m.gguf", "--text", place / "text.txt")
+        patch.setattr("lawscope.zoo.language_models._has", lambda name: True)
+        code, _, err = lawscope(
+            "scan", place / "gpt2", "--gguf", "gone.gguf", "--text", place / "text.txt"
+        )
+        assert code == 2
+        assert "no GGUF file gone.gguf" in err
+        code, _, err = lawscope("scan", "m.gguf", "--text", place / "text.txt")
     assert code == 2
     assert "m.gguf cannot be read as a language model in GGUF" in err
     monkeypatch.setitem(sys.modules, "transformers", None)

@@ -102,7 +102,7 @@ def load_language_model(
         if not _has("accelerate"):
             raise LawscopeError(
                 "--device auto spreads a model over all devices and needs accelerate: pip install "
-                "accelerate, or name one device."
+                '"lawscope[llm]", or name one device.'
             )
         spread = {"device_map": "auto"}
     with _as_sentences(source):
@@ -138,8 +138,11 @@ def load_tokenizer(source: Source) -> Any:
 
 def _gguf_reader() -> None:
     transformers_for("A GGUF file")
-    if not _has("gguf"):
-        raise LawscopeError('A GGUF file needs its reader: pip install "lawscope[llm]", or gguf.')
+    missing = [package for package in ("gguf", "accelerate") if not _has(package)]
+    if missing:
+        raise LawscopeError(
+            f'A GGUF file needs {" and ".join(missing)} to be read: pip install "lawscope[llm]".'
+        )
 
 
 def _has(package: str) -> bool:
