@@ -27,9 +27,10 @@ PAGES = ("README.md", "docs/studies.md")
 MAIN = (
     "separation/optimizers", "separation/depth", "separation/frozen", "separation/resnet",
     "peeled/minority-angle", "collapse/minority", "collapse/oversampling",
+    "next-token/law", "next-token/architectures",
 )  # fmt: skip
 TABLE = re.compile(r"(<!-- table: ([\w-]+)/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-PLACE = re.compile(r"(<!-- claims: (\w+)( main)? -->\n).*?(<!-- end -->)", re.DOTALL)
+PLACE = re.compile(r"(<!-- claims: ([\w-]+)( main)? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def results_of(family: str) -> list[StudyResult]:
