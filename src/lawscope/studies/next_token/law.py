@@ -1,7 +1,7 @@
 """The law of next-token prediction in pretrained language models.
 
 ``lawscope study run next-token/law``: PR of every block of stories-260K (5 blocks, d = 64) and of
-SmolLM2-135M (30 blocks, d = 576), beside the same configurations untrained, on 40 000 tokens in
+SmolLM2-135M (30 blocks, d = 576), beside the same configurations untrained, on 32 000 tokens in
 windows of 256; and of the GPT that ``next-token/training`` trains here. About 15 minutes on one
 core, nearly all of them for SmolLM2; one measurement each.
 
@@ -39,7 +39,7 @@ HOW = {
     "stories-260K": ("stories260k", "convert karpathy/tinyllamas stories260K to Hugging Face"),
     "SmolLM2-135M": ("smollm2", "download HuggingFaceTB/SmolLM2-135M-Instruct or its GGUF"),
 }
-PRETRAINED = {"tokens": 40_000, "window": 256, "batch": 8, "onehot": False}
+PRETRAINED = {"tokens": 32_000, "window": 256, "batch": 8, "onehot": False}
 CPU: dict[str, Any] = {**GPT, "models": list(HOW), "pretrained": PRETRAINED, "seeds": 1}
 PAPER: dict[str, Any] = {
     **LARGER,
