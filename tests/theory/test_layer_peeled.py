@@ -85,7 +85,8 @@ def test_agrees_with_the_papers_program_in_cvxpy(counts):
 def test_other_losses_agree_with_cvxpy(loss, energy):
     counts = np.array([20.0, 20, 4, 1, 1])
     weights = [1.0, 1.0, 2.0, 5.0, 5.0]
-    found = ls.peel(counts, 1.0, energy, loss, smoothing=0.2, class_weights=weights)
+    own = {"label_smoothed": {"smoothing": 0.2}, "class_weighted": {"class_weights": weights}}
+    found = ls.peel(counts, 1.0, energy, loss, **own.get(loss, {}))
     value, _ = cvxpy_optimum(
         counts * weights if loss == "class_weighted" else counts,
         1.0,
@@ -253,6 +254,12 @@ def test_sweep_is_the_papers_curve():
         (([5, 1], 0.0), "weight_energy is 0"),
         (([5, 1], 1.0, -2.0), "feature_energy is -2"),
         (([5, 1], 1e4, 1e4), "lower the energies"),
+        (([5, 1], 1e-6, 1e-6), "raise the energies"),
+        (([5, 1], 1e-300, 1e-300), "raise the energies"),
+        (([5, 1], "one"), "weight_energy is 'one'; it must be a number"),
+        (([5, 1], 1.0, None), "feature_energy is None; it must be a number"),
+        (([5, 1], 1.0, 1.0, None), "No loss is named None"),
+        (([5, 1], 1.0, 1.0, "mse", "ten"), "oversampling is 'ten'"),
         (([5, 1], 1.0, 1.0, "cross_entropie"), "did you mean cross_entropy?"),
         (([5, 1], 1.0, 1.0, "mse", [1, 2, 3]), "3 rates for 2 classes"),
         (([5, 1], 1.0, 1.0, "mse", -1), "rates must be positive"),
@@ -261,6 +268,34 @@ def test_sweep_is_the_papers_curve():
 def test_mistakes_are_sentences(arguments, said):
     with pytest.raises(LawscopeError, match=said.replace("?", r"\?")):
         ls.peel(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("loss", "setting", "value", "said"),
+    [
+        ("cross_entropy", "class_weights", [1, 5], "belongs to loss='class_weighted'"),
+        ("cross_entropy", "smoothing", 0.3, "belongs to loss='label_smoothed'"),
+        ("label_smoothed", "adjustment", 2.0, "belongs to loss='logit_adjusted'"),
+        ("label_smoothed", "smoothing", "much", "smoothing is 'much'; it must be a number"),
+        ("label_smoothed", "smoothing", 1.0, "between 0 and 1"),
+        ("logit_adjusted", "adjustment", math.inf, "adjustment is inf"),
+        ("class_weighted", "class_weights", 3, "one number per class"),
+        ("class_weighted", "class_weights", [1, "a"], "class_weights is 'a'"),
+        ("class_weighted", "class_weights", [1, 0], "2 positive numbers"),
+    ],
+)
+def test_a_setting_that_the_loss_does_not_take_is_a_sentence(loss, setting, value, said):
+    with pytest.raises(LawscopeError, match=said):
+        ls.peel([5, 1], loss=loss, **{setting: value})
+
+
+def test_settings_tell_everything_that_was_asked_for():
+    adjusted = ls.peel([5, 1], loss="logit_adjusted", adjustment=0.5).settings
+    assert adjusted["adjustment"] == 0.5
+    assert adjusted["class_weights"] is None
+    weighted = ls.peel([5, 1], loss="class_weighted", class_weights=np.array([1, 5])).settings
+    assert weighted["class_weights"] == [1.0, 5.0]
+    assert ls.peel([5, 1], loss="label_smoothed").settings["smoothing"] == 0.1
 
 
 def test_too_few_dimensions_is_a_sentence():

@@ -15,8 +15,10 @@ from lawscope.errors import LawscopeError
 
 FloatArray = NDArray[np.float64]
 LARGEST = 200.0  # logits beyond it have losses like e^−400
+FAINTEST = 1e-5  # below it what tells classes apart is lost in rounding
 SMALLEST = 1e-100  # lightest over heaviest class
 LOSSES = ("cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed", "mse")
+SMOOTHING, ADJUSTMENT = 0.1, 1.0  # where none is given
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def check_counts(counts: ArrayLike) -> FloatArray:
     """Class counts as floats: two or more, positive and finite."""
     try:
         found = np.asarray(counts, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # a tensor with a gradient is the last
         raise LawscopeError(
             "counts must be numbers, one per class, like [5000, 5000, 50]."
         ) from None
@@ -77,39 +79,72 @@ def check_counts(counts: ArrayLike) -> FloatArray:
 
 def check_energy(name: str, value: float) -> float:
     """A positive, finite energy."""
-    if not (math.isfinite(value) and value > 0):
-        raise LawscopeError(f"{name} is {value:g}; it must be positive, e.g. 1.0.")
-    return float(value)
+    found = check_number(name, value)
+    if not (math.isfinite(found) and found > 0):
+        raise LawscopeError(f"{name} is {found:g}; it must be positive, e.g. 1.0.")
+    return found
+
+
+def check_number(name: str, value: Any) -> float:
+    """One number, NaN and infinity included."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise LawscopeError(f"{name} is {value!r}; it must be a number.") from None
 
 
 def check_length(length: float) -> float:
-    """The size of logits, √(E_W·E_H), refused where the loss would be too small for a float."""
+    """The size of logits, √(E_W·E_H), refused where the loss or the margins leave the floats."""
     if length > LARGEST:
         raise LawscopeError(
             f"The energies allow logits of {length:.3g}; above {LARGEST:g} the loss is too "
             "small for a number: lower the energies."
         )
+    if length < FAINTEST:
+        raise LawscopeError(
+            f"The energies allow logits of {length:.3g}; below {FAINTEST:g} classes cannot be told "
+            "apart in floats: raise the energies."
+        )
     return length
 
 
 def choose_loss(
-    name: str, smoothing: float, adjustment: float, class_weights: Sequence[float] | None
+    name: str,
+    smoothing: float | None,
+    adjustment: float | None,
+    class_weights: Sequence[float] | None,
 ) -> Loss:
-    """The loss of a name, with the settings that belong to it."""
+    """The loss of a name with its setting; a setting of another loss is an error."""
     if name not in LOSSES:
-        near = difflib.get_close_matches(name, LOSSES, n=1, cutoff=0.4)
+        near = difflib.get_close_matches(str(name), LOSSES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(LOSSES)}."
         raise LawscopeError(f"No loss is named {name!r}; {hint}")
-    if name == "label_smoothed" and not 0 < smoothing < 1:
-        raise LawscopeError(f"smoothing is {smoothing:g}; it must lie between 0 and 1, e.g. 0.1.")
-    if name == "logit_adjusted" and not np.isfinite(adjustment):
-        raise LawscopeError(f"adjustment is {adjustment:g}; it must be a number, e.g. 1.0.")
-    return Loss(
-        name,
-        smoothing if name == "label_smoothed" else 0.0,
-        adjustment if name == "logit_adjusted" else 0.0,
-        None if class_weights is None else tuple(map(float, class_weights)),
-    )
+    _check_belongs("smoothing", smoothing, name, "label_smoothed")
+    _check_belongs("adjustment", adjustment, name, "logit_adjusted")
+    _check_belongs("class_weights", class_weights, name, "class_weighted")
+    if name == "label_smoothed":
+        eps = check_number("smoothing", SMOOTHING if smoothing is None else smoothing)
+        if not 0 < eps < 1:
+            raise LawscopeError(f"smoothing is {eps:g}; it must lie between 0 and 1, e.g. 0.1.")
+        return Loss(name, smoothing=eps)
+    if name == "logit_adjusted":
+        t = check_number("adjustment", ADJUSTMENT if adjustment is None else adjustment)
+        if not math.isfinite(t):
+            raise LawscopeError(f"adjustment is {t:g}; it must be a number, e.g. 1.0.")
+        return Loss(name, adjustment=t)
+    if class_weights is None:
+        return Loss(name)
+    if isinstance(class_weights, str) or not hasattr(class_weights, "__iter__"):
+        raise LawscopeError(f"class_weights is {class_weights!r}; give one number per class.")
+    return Loss(name, class_weights=tuple(check_number("class_weights", w) for w in class_weights))
+
+
+def _check_belongs(setting: str, value: Any, name: str, owner: str) -> None:
+    if value is not None and name != owner:
+        raise LawscopeError(
+            f"{setting} was given, but belongs to loss='{owner}', not to '{name}'; choose that "
+            f"loss or leave {setting} out."
+        )
 
 
 def minority_of(counts: FloatArray) -> NDArray[np.int64]:
@@ -122,7 +157,12 @@ def oversampled(counts: FloatArray, rate: float | Sequence[float] | None) -> Flo
     """Counts times the oversampling: a rate for the smallest classes, or one rate per class."""
     if rate is None:
         return counts
-    rates = np.asarray(rate, dtype=np.float64)
+    try:
+        rates = np.asarray(rate, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LawscopeError(
+            f"oversampling is {rate!r}; give one rate for the smallest classes or one per class."
+        ) from None
     if rates.ndim == 0:
         rates = np.where(counts == counts.min(), rates, 1.0)
     if rates.shape != counts.shape:

@@ -250,8 +250,8 @@ def peel(
     loss: str = "cross_entropy",
     oversampling: float | Sequence[float] | None = None,
     *,
-    smoothing: float = 0.1,
-    adjustment: float = 1.0,
+    smoothing: float | None = None,
+    adjustment: float | None = None,
     class_weights: Sequence[float] | None = None,
 ) -> Peeled:
     """Solve the Layer-Peeled Model for any class histogram.
@@ -265,15 +265,16 @@ def peel(
         feature_energy: E_H.
         loss: "cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed" or "mse".
         oversampling: a rate for the smallest classes, or one per class.
-        smoothing: ε of the label-smoothed loss.
-        adjustment: t of the logit-adjusted loss, softmax(z + t·log(n/N)).
+        smoothing: ε of the label-smoothed loss, 0.1 without it.
+        adjustment: t of the logit-adjusted loss, softmax(z + t·log(n/N)), 1 without it.
         class_weights: of the class-weighted loss; 1/n_k without them.
 
     Returns:
         The optimum with its certificate.
 
     Raises:
-        LawscopeError: counts, energies, the loss or a rate make no sense.
+        LawscopeError: counts, energies, the loss or a rate make no sense, or a setting belongs to
+            another loss.
 
     Example:
         >>> found = peel([100, 100, 100])
@@ -286,9 +287,15 @@ def peel(
         check_energy("weight_energy", weight_energy),
         check_energy("feature_energy", feature_energy),
     )
-    rate = None if oversampling is None else np.asarray(oversampling, dtype=float).tolist()
-    settings = {"counts": given.tolist(), "oversampling": rate, "smoothing": chosen.smoothing}
-    result = solve_counts(oversampled(given, oversampling), energies, chosen, settings)
+    drawn = oversampled(given, oversampling)
+    settings = {
+        "counts": given.tolist(),
+        "oversampling": None if oversampling is None else np.asarray(oversampling, float).tolist(),
+        "smoothing": chosen.smoothing,
+        "adjustment": chosen.adjustment,
+        "class_weights": None if chosen.class_weights is None else list(chosen.class_weights),
+    }
+    result = solve_counts(drawn, energies, chosen, settings)
     if result.gap > RELIABLE * result.loss:
         warnings.warn(
             f"The solver stopped at a relative gap of {result.gap / result.loss:.1e}: the loss may "
