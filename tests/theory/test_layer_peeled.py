@@ -232,6 +232,23 @@ def test_minority_of_a_million_millions_has_collapsed():
     assert found.minority_cosine == 1.0
 
 
+@pytest.mark.parametrize("loss", ["cross_entropy", "label_smoothed", "mse"])
+@pytest.mark.parametrize("counts", [[50, 50, 9, 9, 9, 5, 1], [9, 2, 9, 2, 2], [7, 7, 7], [80, 1]])
+def test_cosines_are_those_of_the_classifiers(counts, loss):
+    found = ls.peel(counts, 1.0, 3.0, loss)
+    rows = found.weights() / np.linalg.norm(found.weights(), axis=1, keepdims=True)
+    np.testing.assert_allclose(found.cosines, rows @ rows.T, atol=1e-9)
+    few = found.minority
+    pairs = (rows @ rows.T)[np.ix_(few, few)][np.triu_indices(len(few), 1)]
+    expected = pairs.mean() if len(few) > 1 else math.nan
+    assert found.minority_cosine == pytest.approx(expected, abs=1e-9, nan_ok=True)
+
+
+def test_minority_cosine_needs_no_matrix_of_all_classes():
+    found = ls.peel([5000] * 100_000 + [50] * 100_000, 1.0, 200.0)
+    assert found.minority_cosine == pytest.approx(found.groups[1].cosine, abs=1e-12)
+
+
 def test_sweep_is_the_papers_curve():
     sweep = ls.peel_sweep(np.logspace(0, 2, 9))
     assert sweep.cosines[0] == pytest.approx(-1 / 9, abs=1e-9)

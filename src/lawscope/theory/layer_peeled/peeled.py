@@ -93,9 +93,11 @@ class Peeled:
         """Mean cosine between the classifiers of two ``minority`` classes; NaN if undefined."""
         if len(self.minority) < 2:
             return math.nan
-        found = self._cosines_of(self.minority)
-        pairs = len(found) * (len(found) - 1)
-        return float((found.sum() - np.trace(found)) / pairs)
+        # Pairs are counted by group, so that a hundred thousand classes cost nothing.
+        groups, members = np.unique(self._grouping.member[self.minority], return_counts=True)
+        found = self._group_cosines()[np.ix_(groups, groups)]
+        pairs = np.outer(members, members) - np.diag(members)
+        return float((found * pairs).sum() / pairs.sum())
 
     @cached_property
     def threshold(self) -> float | None:
@@ -135,7 +137,11 @@ class Peeled:
     @property
     def cosines(self) -> FloatArray:
         """Cosines between classifiers, NaN where one has vanished, shape (K, K)."""
-        return self._cosines_of(np.arange(len(self.counts)))
+        member, between = self._grouping.member, self._group_cosines()
+        found = between[member[:, None], member[None, :]]
+        own = np.where(np.isnan(between.diagonal()), np.nan, 1.0)
+        found[np.diag_indices(len(member))] = own[member]
+        return found
 
     def weights(self, p: int | None = None) -> FloatArray:
         """W of a global minimiser, one classifier per row, shape (K, p)."""
@@ -222,9 +228,12 @@ class Peeled:
         padding = ((0, 0), (0, p - kept))
         return np.pad(U[:, :kept] * root, padding), np.pad(Vt[:kept].T * root, padding)
 
-    def _cosines_of(self, classes: NDArray[np.int64]) -> FloatArray:
-        """WWᵀ ∝ (ZᵀZ)^½, whose blocks are those of T = (MᵀM)^½ and a."""
-        point, sizes, member = self._solved.point, self._program.sizes, self._grouping.member
+    def _group_cosines(self) -> FloatArray:
+        """Cosine between two classes of each pair of groups, NaN where one vanished, shape (G, G).
+
+        WWᵀ ∝ (ZᵀZ)^½, whose blocks are those of T = (MᵀM)^½ and a.
+        """
+        point, sizes = self._solved.point, self._program.sizes
         T, a = root_gram(point.M), np.abs(point.a)
         root = np.sqrt(sizes)
         between = T / (root[:, None] * root[None, :])
@@ -232,12 +241,9 @@ class Peeled:
         squares = between.diagonal() + a
         gone = squares <= ABSENT * self._program.tau / self._program.classes
         squares = np.where(gone, np.nan, squares)
-        which = member[classes]
         # The root of the product, so that a collapsed group has exactly 1.
         lengths = np.sqrt(squares[:, None] * squares[None, :])
-        found = (between / lengths)[which[:, None], which[None, :]]
-        found[np.diag_indices(len(which))] += (a / squares)[which]
-        return np.asarray(np.clip(found, -1, 1))
+        return np.asarray(np.clip(between / lengths, -1, 1))
 
 
 RELIABLE = 1e-6  # a relative gap above this is told
