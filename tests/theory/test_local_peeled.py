@@ -173,9 +173,13 @@ def test_table_plot_and_document():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: ls.peel_q_norm([1, 1], q=1), "q is 1; it must be a number above 1"),
+        (lambda: ls.peel_q_norm([1, 1], q=1), "q is 1; it must be above 1"),
         (lambda: ls.peel_q_norm([1, 1], q=math.nan), "q is nan"),
         (lambda: ls.peel_q_norm([1, 1], q=math.inf), "q is inf"),
+        (lambda: ls.peel_q_norm([1, 1], q=1e6), "q is 1e.06; .* at most 100"),
+        (lambda: ls.peel_q_norm([1, 1], q="two"), "q is 'two'; it must be a number"),
+        (lambda: ls.peel_layers([1, 1], 5), r"energies has 1 value\(s\)"),
+        (lambda: ls.peel_layers([1, 1], (1, "five")), r"energies\[1\] is 'five'"),
         (lambda: ls.peel_q_norm([1, 0]), "class 1 is 0"),
         (lambda: ls.peel_q_norm([1]), "two or more classes"),
         (lambda: ls.peel_q_norm([1, 1], feature_energy=0), "feature_energy is 0"),

@@ -187,3 +187,22 @@ def test_digits_agree_with_thirty_of_them(ratio):
     assert float(abs(loss(a, b, m, n) - found.loss)) < 1e-13
     spread = mp.sqrt(m * m + n * n) / 2
     assert float(abs((spread - b) / (spread + 4 * b) - found.minority_cosine)) < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (([],), "ratios must be numbers of at least 1"),
+        (([0.5],), "ratios must be numbers of at least 1"),
+        ((["ten"],), "ratios must be numbers of at least 1"),
+        (([[1, 2], [3, 4]],), "ratios must be numbers of at least 1 in a row"),
+        (([10], 10.5), "classes is 10.5; classes are counted"),
+        (([10], "ten"), "classes is 'ten'; it must be a number"),
+        (([10], 10, 10), "10 majority classes of 10: choose between 1 and 9"),
+        (([10], 1, 1), "of at least 2"),
+        (([10], 10, 5, 0.0), "weight_energy is 0"),
+    ],
+)
+def test_mistakes_in_a_sweep_are_sentences(arguments, said):
+    with pytest.raises(ls.LawscopeError, match=said):
+        ls.peel_sweep(*arguments)

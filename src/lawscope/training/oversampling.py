@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lawscope.errors import LawscopeError
-from lawscope.theory.layer_peeled.groups import check_counts
+from lawscope.theory.layer_peeled.groups import check_counts, check_number
 from lawscope.theory.layer_peeled.oversampling import collapse_floor
 from lawscope.theory.layer_peeled.peeled import Peeled, peel
 
@@ -158,6 +158,7 @@ def oversampling_weights(
         ([1.0, 8.24], 'separated')
     """
     given = check_counts(counts)
+    margin = check_number("margin", margin)
     if not (math.isfinite(margin) and margin >= 0):
         raise LawscopeError(f"margin is {margin:g}; it must be zero or more, e.g. 0.005.")
     before = peel(given, weight_energy, feature_energy)

@@ -53,12 +53,13 @@ def peel_layers(
         (0.067548, False)
     """
     given = check_counts(counts)
-    if len(energies) < 2:
+    listed = list(energies) if hasattr(energies, "__iter__") else [energies]
+    checked = [check_energy(f"energies[{i}]", e) for i, e in enumerate(listed)]
+    if len(checked) < 2:
         raise LawscopeError(
-            f"energies has {len(energies)} value(s); give one per layer and one for the features, "
+            f"energies has {len(checked)} value(s); give one per layer and one for the features, "
             "e.g. (1, 1, 5)."
         )
-    checked = [check_energy(f"energies[{i}]", float(e)) for i, e in enumerate(energies)]
     check_length(math.prod(math.sqrt(e) for e in checked))
     if activation not in (None, "relu"):
         raise LawscopeError(f"activation is {activation!r}; choose None or 'relu'.")

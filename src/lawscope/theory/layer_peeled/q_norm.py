@@ -9,7 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from lawscope.errors import LawscopeError
-from lawscope.theory.layer_peeled.groups import check_counts, check_energy, check_length
+from lawscope.theory.layer_peeled.groups import (
+    check_counts,
+    check_energy,
+    check_length,
+    check_number,
+)
 from lawscope.theory.layer_peeled.local import (
     LocalPeeled,
     check_dimension,
@@ -19,6 +24,7 @@ from lawscope.theory.layer_peeled.local import (
 from lawscope.theory.layer_peeled.local_search import Stack
 
 FloatArray = NDArray[np.float64]
+LARGEST_Q = 100.0
 
 
 def peel_q_norm(
@@ -57,10 +63,11 @@ def peel_q_norm(
         (0.067548, 0.067548, False)
     """
     given = check_counts(counts)
-    if not (math.isfinite(q) and q > 1):
+    q = check_number("q", q)
+    if not 1 < q <= LARGEST_Q:
         raise LawscopeError(
-            f"q is {q:g}; it must be a number above 1, e.g. 3: up to 1 features of one class need "
-            "not be equal."
+            f"q is {q:g}; it must be above 1, since up to 1 features of one class need not be "
+            f"equal, and at most {LARGEST_Q:g}, since powers leave the floats: e.g. 3."
         )
     check_energy("weight_energy", weight_energy)
     check_energy("feature_energy", feature_energy)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled import two_groups
-from lawscope.theory.layer_peeled.groups import check_energy, check_length
+from lawscope.theory.layer_peeled.groups import check_energy, check_length, check_number
 from lawscope.theory.layer_peeled.pair import solve_pair
 from lawscope.theory.layer_peeled.pair_newton import Pair
 from lawscope.theory.layer_peeled.peeled import Peeled, peel
@@ -133,16 +133,29 @@ def peel_sweep(
         >>> peel_sweep([1, 100]).cosines.round(6).tolist()
         [-0.111111, 1.0]
     """
-    wanted = np.atleast_1d(np.asarray(ratios, dtype=np.float64))
-    if not (np.isfinite(wanted).all() and (wanted >= 1).all()):
-        raise LawscopeError("ratios must be numbers of at least 1, e.g. [1, 10, 100].")
+    wanted = _checked(ratios)
     check_split(classes, majority)
-    check_energy("weight_energy", weight_energy)
-    check_energy("feature_energy", feature_energy)
-    model = Model(classes, majority, float(weight_energy), float(feature_energy), loss)
+    model = Model(
+        int(classes),
+        int(majority),
+        check_energy("weight_energy", weight_energy),
+        check_energy("feature_energy", feature_energy),
+        loss,
+    )
     if loss == "cross_entropy":
         return _at_once(wanted, model)
     return _told(wanted, [model.at(ratio) for ratio in wanted], model)
+
+
+def _checked(ratios: ArrayLike) -> FloatArray:
+    """One row of ratios of at least 1."""
+    try:
+        found = np.atleast_1d(np.asarray(ratios, dtype=np.float64))
+    except (TypeError, ValueError):
+        found = np.full(1, np.nan)
+    if found.ndim != 1 or not (found.size and np.isfinite(found).all() and (found >= 1).all()):
+        raise LawscopeError("ratios must be numbers of at least 1 in a row, e.g. [1, 10, 100].")
+    return found
 
 
 def _at_once(ratios: FloatArray, model: Model) -> PeelSweep:
@@ -183,7 +196,10 @@ def _told(ratios: FloatArray, points: list[Peeled], model: Model) -> PeelSweep:
 
 
 def check_split(classes: int, majority: int) -> None:
-    """K ≥ 2 and 1 ≤ K_A < K."""
+    """K ≥ 2 and 1 ≤ K_A < K, both whole."""
+    for name, value in (("classes", classes), ("majority", majority)):
+        if not check_number(name, value).is_integer():
+            raise LawscopeError(f"{name} is {value:g}; classes are counted, e.g. 10.")
     if classes < 2 or not 1 <= majority < classes:
         raise LawscopeError(
             f"{majority} majority classes of {classes}: choose between 1 and {max(classes - 1, 1)} "
