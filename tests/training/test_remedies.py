@@ -85,6 +85,7 @@ def test_a_plan_is_plain():
         (lambda: ls.oversampling_weights([5, math.nan]), "count of class 1 is nan"),
         (lambda: ls.oversampling_weights([5]), "two or more classes"),
         (lambda: ls.oversampling_weights([5, 4], margin=-1), "margin is -1"),
+        (lambda: ls.oversampling_weights([5, 4], margin="some"), "margin is 'some'"),
         (lambda: ls.oversampling_weights([5, 4], weight_energy=0), "weight_energy is 0"),
         (lambda: ls.oversampling_weights([5, 4]).sampler([0, 1, 2]), "Label 2 has no count"),
         (lambda: ls.oversampling_weights([5, 4]).sampler([0.5]), "list of integers"),
@@ -197,3 +198,21 @@ def test_the_head_is_found_by_what_it_computes():
 def test_heads_that_cannot_be_fixed(model, more, sentence):
     with pytest.raises(ls.LawscopeError, match=sentence):
         ls.fix_classifier(model, **more)
+
+
+def test_a_head_tied_to_an_embedding_is_left_alone():
+    model = nn.Sequential(nn.Embedding(4, 6), nn.Linear(6, 4, bias=False))
+    model[1].weight = model[0].weight
+    before = model[0].weight.detach().clone()
+    with pytest.raises(ls.LawscopeError, match=r"the head '1' is also that of '0'.*untie"):
+        ls.fix_classifier(model)
+    assert torch.equal(model[0].weight, before)
+    assert model[0].weight.requires_grad
+
+
+def test_a_head_that_is_not_finite_is_left_alone():
+    head = nn.Linear(6, 4)
+    nn.init.constant_(head.bias, math.nan)
+    with pytest.raises(ls.LawscopeError, match="bias of the head '' has NaN"):
+        ls.fix_classifier(head)
+    assert head.weight.requires_grad

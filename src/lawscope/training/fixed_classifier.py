@@ -76,7 +76,8 @@ def fix_classifier(
         What was fixed; ``.undo()`` takes it back.
 
     Raises:
-        LawscopeError: no such head, or fewer features than K − 1.
+        LawscopeError: no such head, fewer features than K − 1, or weights shared with another
+            module.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
@@ -96,6 +97,7 @@ def fix_classifier(
         )
     if weight[0].numel() != weight.shape[1]:
         raise LawscopeError(f"The head '{name}' is a convolution with a kernel larger than 1×1.")
+    _check_own(inner, module, name)
     parameters = {k: p for k in ("weight", "bias") if (p := module._parameters.get(k)) is not None}
     fixed = FixedClassifier(
         name,
@@ -112,6 +114,19 @@ def fix_classifier(
         parameter.requires_grad_(False)
         parameter.grad = None
     return fixed
+
+
+def _check_own(model: nn.Module, head: nn.Module, name: str) -> None:
+    """Weight and bias are finite and no other module's."""
+    for key, parameter in head.named_parameters(recurse=False):
+        if not bool(parameter.isfinite().all()):
+            raise LawscopeError(f"The {key} of the head '{name}' has NaN or infinite values.")
+        for path, module in model.named_modules():
+            if module is not head and any(p is parameter for p in module._parameters.values()):
+                raise LawscopeError(
+                    f"The {key} of the head '{name}' is also that of '{path}', which would be set "
+                    f"and frozen with it; untie them first: give '{name}' a copy of its own."
+                )
 
 
 def nearest_simplex(weight: Tensor) -> Tensor:
