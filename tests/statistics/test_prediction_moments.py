@@ -309,9 +309,16 @@ def test_pivoted_cholesky_of_a_singular_matrix(dim):
     assert sorted(order.tolist()) == list(range(dim))
 
 
-@pytest.mark.parametrize("dim", [100, 200])
-def test_a_lost_direction_alone_is_no_reason_to_whiten(dim):
-    x = torch.randn(6 * dim, dim, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize(("dim", "common"), [(100, 0.0), (200, 0.0), (200, 0.3), (400, 1.0)])
+def test_a_lost_direction_alone_is_no_reason_to_whiten(dim, common):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6 * dim, dim, generator=generator)
+    # Correlated columns: without one of them, the others are far worse conditioned.
+    x += (
+        common
+        * torch.randn(6 * dim, 5, generator=generator)
+        @ torch.randn(5, dim, generator=generator)
+    )
     made = PredictionMoments(dim, dtype=x.dtype, prepare=RowNorm("LayerNorm", 1e-5))
     made.update(x, x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64))
     result = made.compute()

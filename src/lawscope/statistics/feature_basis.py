@@ -105,15 +105,33 @@ def ill_conditioned(correlation: Tensor, tolerance: float) -> bool:
     if tolerance**2 < RESOLVED and bool((pivots < RESOLVED * pivots[0]).any()):
         return True  # what moments cannot tell from zero may be a direction of float64 features
     rank = int((pivots > max(tolerance**2, RESOLVED) * pivots[0]).sum())
-    root = factor[:rank, :rank]
     if not rank:
         return False
+    largest, smallest = _extremes(factor[:rank], rank)
+    return largest > ILL_CONDITIONED * smallest
+
+
+def _extremes(factor: Tensor, rank: int) -> tuple[float, float]:
+    """Nearly the largest and smallest singular value of [T | B], T upper triangular (r, r).
+
+    By subspace iteration with A = TTᵀ + BBᵀ and its inverse (Woodbury's formula). B belongs: the
+    columns that span all others are worse conditioned than all of them together.
+    """
+    root, rest = factor[:, :rank], factor[:, rank:]
+
+    def without_rest(v: Tensor) -> Tensor:
+        half = torch.linalg.solve_triangular(root, v, upper=True)
+        solved: Tensor = torch.linalg.solve_triangular(root.T, half, upper=False)
+        return solved
+
+    solved = without_rest(rest)
+    inner = torch.eye(rest.shape[1], dtype=rest.dtype) + rest.T @ solved
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(rank, PROBES, generator=generator, dtype=torch.float64)
-    large, small = torch.linalg.qr(start)[0], torch.linalg.qr(start)[0]
+    start = torch.randn(rank, min(PROBES, rank), generator=generator, dtype=torch.float64)
+    large = small = torch.linalg.qr(start)[0]
     for _ in range(STEPS):
-        large = torch.linalg.qr(root.T @ (root @ large))[0]
-        half = torch.linalg.solve_triangular(root.T, small, upper=False)
-        small = torch.linalg.qr(torch.linalg.solve_triangular(root, half, upper=True))[0]
-    largest, smallest = (torch.linalg.svdvals(root @ v) for v in (large, small))
-    return bool(largest[0] > ILL_CONDITIONED * smallest[-1])
+        large = torch.linalg.qr(factor @ (factor.T @ large))[0]
+        correction = solved @ torch.linalg.solve(inner, solved.T @ small)
+        small = torch.linalg.qr(without_rest(small) - correction)[0]
+    largest, smallest = (torch.linalg.svdvals(factor.T @ v) for v in (large, small))
+    return float(largest[0]), float(smallest[-1])
