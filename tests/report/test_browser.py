@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_up_language import make_language_report
 from made_up_reports import make_collapse, make_report
 
+from lawscope.laws.language_report import LanguageReport
 from lawscope.laws.report import Report
+from lawscope.report.next_token_page import render_next_token_page
 from lawscope.report.page import render_page
 
 pytestmark = pytest.mark.browser
@@ -60,10 +63,13 @@ def chromium() -> str:
     pytest.fail("no Chromium on this machine: install chromium or google-chrome for these tests")
 
 
-def asked(chromium: str, folder: Path, report: Report, width: int, script: str) -> dict[str, Any]:
+def asked(
+    chromium: str, folder: Path, report: Report | LanguageReport, width: int, script: str
+) -> dict[str, Any]:
     """What ``script`` returns when it runs beside the loaded page."""
     harness = folder / "harness.html"
-    page = html.escape(render_page(report))
+    text = render_page(report) if isinstance(report, Report) else render_next_token_page(report)
+    page = html.escape(text)
     harness.write_text(HARNESS.format(width=width, page=page, script=script), encoding="utf-8")
     command = [chromium, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--window-size=1400,900"]
     run = subprocess.run(
@@ -160,3 +166,25 @@ def test_any_of_many_classes_can_be_drawn(
     answer = asked(chromium, tmp_path, report, 1280, script)
     xs = [re.findall(r"[ML]([\d.]+) ", answer[name]) for name in ("picked", "known")]
     assert xs[0] == xs[1]
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_of_a_language_model_works(chromium: str, tmp_path: Path, width: int) -> None:
+    script = """
+      const answer = { points: seen("svg.law .trained .point").length };
+      find("#control").click();
+      answer.without = seen("svg.law .control .point").length;
+      const point = seen("svg.law .trained .point")[2];
+      point.dispatchEvent(new view.Event("focus"));
+      answer.tip = find("#tip").innerText;
+      find('[data-show="residuals"]').click();
+      answer.residuals = seen("svg.residuals .point").length;
+      return answer;
+    """
+    long = "a.very.long.module.path.without.any.space." * 4
+    blocks = ["embedding", *(f"{long}{i}" for i in range(8))]
+    report = make_language_report(blocks=blocks, advice=(long,))
+    answer = asked(chromium, tmp_path, report, width, script)
+    assert answer["overflow"] <= 0
+    assert (answer["points"], answer["without"], answer["residuals"]) == (9, 0, 8)
+    assert "PR = 0.9" in answer["tip"]
