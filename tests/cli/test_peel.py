@@ -1,6 +1,7 @@
 """``lawscope peel`` as a person uses it."""
 
 import json
+from pathlib import Path
 from functools import partial
 
 import numpy as np
@@ -53,6 +54,24 @@ def test_labels_that_are_nan_are_refused(peel):
     code, _, err = peel("--labels", "y.npy")
     assert code == 2
     assert "labels that are NaN" in err
+
+
+def test_labels_in_words_are_lines_and_a_heading_is_no_class(peel):
+    names = "polar bear\n" * 6 + "brown bear\n" * 6 + "\ncat\ncat\n"
+    Path("names.txt").write_text(names, encoding="utf-8")
+    _, out, err = peel("--labels", "names.txt", "--json")
+    assert [(g["count"], g["classes"]) for g in json.loads(out)["groups"]] == [(6, 2), (2, 1)], err
+    Path("y.csv").write_text("label\n" + "0\n1\n" * 5, encoding="utf-8")
+    code, _, err = peel("--labels", "y.csv")
+    assert code == 2
+    assert "begins with 'label'" in err
+
+
+def test_advice_after_oversampling_is_about_what_is_left(peel):
+    split = ("--classes", 10, "--majority", 5, "--ratio", 100)
+    assert "Oversample them more than 8.2018 times to prevent it." in peel(*split)[1]
+    said = " ".join(peel(*split, "--oversampling", 4)[1].split())
+    assert "more than 2.05045 times what they are now to prevent it." in said
 
 
 def test_labels_of_a_dataset(peel):

@@ -164,7 +164,7 @@ def count_file(path: Path) -> list[float]:
         elif path.suffix == ".npy":
             labels = np.load(path, allow_pickle=False)
         else:
-            labels = np.array(path.read_text(encoding="utf-8").split())
+            labels = np.array(_lines(path))
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise LawscopeError(f"{path} cannot be read as labels ({error}).") from None
     if labels.dtype.kind == "f" and np.isnan(labels).any():
@@ -172,6 +172,26 @@ def count_file(path: Path) -> list[float]:
     if labels.ndim != 1 or labels.size == 0:
         raise LawscopeError(f"{path} has shape {labels.shape}; labels are one value per sample.")
     return [float(c) for c in np.unique(labels, return_counts=True)[1]]
+
+
+def _lines(path: Path) -> list[str]:
+    """The labels of a text file, which may have spaces in them; blank lines are none."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    found = [line for line in lines if line]
+    if len(found) > 1 and not _is_number(found[0]) and all(map(_is_number, found[1:])):
+        raise LawscopeError(
+            f"{path} begins with '{found[0]}' and goes on with numbers: leave the heading out, "
+            "or it would be a class."
+        )
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _count_dataset(data: str, data_dir: Path | None) -> list[float]:
@@ -251,9 +271,10 @@ def sentences(found: Peeled) -> list[str]:
         f"yours is {found.ratio:.6g}."
     ]
     if found.ratio >= found.threshold:
-        told.append(
-            f"Oversample them more than {found.oversampling_needed:.6g} times to prevent it."
-        )
+        times = f"more than {found.oversampling_needed:.6g} times"
+        if found.settings.get("oversampling") is not None:
+            times += " what they are now"
+        told.append(f"Oversample them {times} to prevent it.")
     if found.vanishing is not None:
         told.append(f"From a ratio of {found.vanishing:.6g} their classifiers vanish.")
     return told

@@ -120,7 +120,10 @@ class Peeled:
 
     @property
     def oversampling_needed(self) -> float | None:
-        """Rate of the smallest classes above which they do not collapse: R/R₀, at least 1."""
+        """Rate of the smallest classes above which they do not collapse: R/R₀, at least 1.
+
+        It multiplies ``counts``, in which oversampling that was asked for is already included.
+        """
         return None if self.threshold is None else max(1.0, self.ratio / self.threshold)
 
     @property
