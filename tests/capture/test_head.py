@@ -226,6 +226,16 @@ def test_what_was_looked_at_is_said(model, inputs, name, sentence):
         entering(model, [(inputs(), cases.labels())], name)
 
 
+@pytest.mark.parametrize("last", [nn.Softmax(1), nn.LogSoftmax(1)])
+def test_one_sample_of_two_classes_does_not_make_a_squashed_head_linear(last):
+    torch.manual_seed(0)
+    body = [nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)]
+    single = [(x[None], y[None] % 2) for x, y in zip(cases.vectors(), cases.labels(), strict=True)]
+    assert entering(nn.Sequential(*body, last), single)[0].scale == 1.0
+    with pytest.raises(ls.LawscopeError, match="No linear step"):
+        entering(nn.Sequential(*body, nn.Tanh(), last), single)
+
+
 def test_a_batch_size_the_network_insists_on():
     class Insisting(nn.Module):
         def __init__(self):

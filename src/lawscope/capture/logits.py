@@ -68,7 +68,10 @@ def scale_of(scores: Tensor, target: Tensor, centred: bool) -> float | None:
     far = float((target - scale * wide).abs().max())
     if not (scale > 0 and far <= exact * float(target.abs().max())):
         return None
-    return 1.0 if abs(scale - 1) < exact else scale
+    if abs(scale - 1) < exact:
+        return 1.0
+    # One sample of two classes is one number once centred, and any two numbers have a factor.
+    return None if centred and len(wide) == 1 and wide.shape[1] == 2 else scale
 
 
 def is_linear(product: Product, features: Tensor, scores: Tensor) -> bool:
