@@ -1,8 +1,8 @@
 """``lawscope peel`` as a person uses it."""
 
 import json
-from pathlib import Path
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest

@@ -134,7 +134,7 @@ def choose_loss(
         return Loss(name, adjustment=t)
     if class_weights is None:
         return Loss(name)
-    if isinstance(class_weights, str) or not hasattr(class_weights, "__iter__"):
+    if not hasattr(class_weights, "__iter__"):
         raise LawscopeError(f"class_weights is {class_weights!r}; give one number per class.")
     return Loss(name, class_weights=tuple(check_number("class_weights", w) for w in class_weights))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,7 +54,7 @@ def peel_layers(
         (0.067548, False)
     """
     given = check_counts(counts)
-    listed = list(energies) if hasattr(energies, "__iter__") else [energies]
+    listed: list[Any] = list(energies) if hasattr(energies, "__iter__") else [energies]
     checked = [check_energy(f"energies[{i}]", e) for i, e in enumerate(listed)]
     if len(checked) < 2:
         raise LawscopeError(
