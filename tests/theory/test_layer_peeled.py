@@ -345,3 +345,18 @@ def test_smoothed_labels_that_never_collapse_have_no_threshold(majority, energy)
     assert found.threshold is None
     far = ls.peel([1e6] * majority + [1.0] * (10 - majority), 1.0, energy, loss="label_smoothed")
     assert far.groups[1].phase == "separated"
+
+
+@pytest.mark.parametrize(("majority", "minority"), [(5, 5), (3, 3)])
+def test_smoothed_labels_keep_their_geometry_at_absurd_ratios(majority, minority) -> None:
+    # The majority alone leaves the constraint inactive, so the price goes with the minority's share
+    # and its angles have a limit.
+    def at(ratio):
+        counts = [ratio] * majority + [1.0] * minority
+        return ls.peel(counts, loss="label_smoothed").groups[1]
+
+    near = at(1e7)
+    for ratio in (1e9, 1e10, 1e12):
+        far = at(ratio)
+        assert far.phase == near.phase == "separated"
+        assert far.cosine == pytest.approx(near.cosine, abs=2e-4)

@@ -12,6 +12,7 @@ from lawscope.theory.layer_peeled.start import water_fill
 FloatArray = NDArray[np.float64]
 Pair = tuple[FloatArray, FloatArray]
 TOLERANCE = 1e-10
+LIGHT = 1e-3  # of the share of the lightest group, by which a smoothed loss may miss
 
 
 def solve(program: Program, tolerance: float = TOLERANCE) -> Solved:
@@ -19,13 +20,18 @@ def solve(program: Program, tolerance: float = TOLERANCE) -> Solved:
 
     Args:
         program: what to solve.
-        tolerance: relative gap to reach.
+        tolerance: relative gap to reach; smaller under label smoothing of very small classes.
 
     Returns:
         The point, the gap and the steps taken.
     """
     free = unconstrained(program)
-    return free if free is not None else split(program, begin(program), tolerance=tolerance)
+    if free is not None:
+        return free
+    if program.smoothing:
+        # A smoothed loss is never small: a gap relative to it would not see the smallest classes.
+        tolerance = min(tolerance, LIGHT * float((program.sizes * program.alpha).min()))
+    return split(program, begin(program), tolerance=tolerance)
 
 
 def unconstrained(program: Program) -> Solved | None:
