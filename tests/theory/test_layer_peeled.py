@@ -105,7 +105,11 @@ def test_smoothing_inside_the_constraint_ends_at_the_entropy_of_the_target():
     target[0] += 0.7
     assert found.loss == pytest.approx(-(target @ np.log(target)), rel=1e-12)
     assert found.price < 1e-12
+    assert found.gap <= 1e-13
     assert {g.phase for g in found.groups} == {"separated"}
+    # A price that is nothing but rounding does not merge classes that are smaller still.
+    tiny = ls.peel([1e50] * 3 + [1] * 3, 10, 10, "label_smoothed", smoothing=0.3)
+    assert {g.phase for g in tiny.groups} == {"separated"}
 
 
 def test_minimiser_is_feasible_and_attains_the_loss():

@@ -14,6 +14,7 @@ from lawscope.theory.layer_peeled.pair_newton import Pair
 
 FloatArray = NDArray[np.float64]
 ABSENT = 1e-6  # a classifier this much shorter than the root mean square has vanished
+APART = 0.99  # a cosine below this is no collapse, whose is 1: the price is rounding there
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,10 @@ def describe(
         if length / size <= ABSENT * mean_square:
             phase = "vanished"
         else:
-            phase = "collapsed" if alpha <= price * (1 + 1e-9) else "separated"
             if size > 1:
                 cosine = (spread - a) / length
+            merged = alpha <= price * (1 + 1e-9) and not cosine < APART
+            phase = "collapsed" if merged else "separated"
         told.append(PeeledGroup(count, int(size), cosine, phase))
     return tuple(told)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lawscope.theory.layer_peeled.program import Program, Solved, evaluate, nuclear_norm
+from lawscope.theory.layer_peeled.program import Program, Solved, evaluate, gap, nuclear_norm
 from lawscope.theory.layer_peeled.splitting import split
 from lawscope.theory.layer_peeled.start import water_fill
 
@@ -51,8 +51,9 @@ def unconstrained(program: Program) -> Solved | None:
     M = (np.diag(strength) - np.outer(root, root * program.offsets)) @ centre
     if nuclear_norm(program, a, M) > program.tau:
         return None
-    # Γ = 0 there by construction, up to rounding: the point is optimal for any τ beyond its norm.
-    return Solved(evaluate(program, a, M), 0.0, 0)
+    # Γ = 0 there by construction, up to rounding: the certificate says so and costs nothing.
+    point = evaluate(program, a, M)
+    return Solved(point, gap(program, point), 0)
 
 
 def begin(program: Program) -> Pair:
