@@ -57,18 +57,13 @@ def fitted(pr: Sequence[float]) -> list[float]:
     return [math.exp(mean + slope * (i - middle)) for i in range(len(pr))]
 
 
-def finish_pr(axis: Axes, title: str = "", note: str = "", legend: bool = True) -> None:
-    """Whole blocks on the axis, a title, and r and ρ in a corner."""
+def finish_pr(axis: Axes, title: str = "") -> None:
+    """Whole blocks on the axis, a title, and a legend where something has a name."""
     from matplotlib.ticker import MaxNLocator
 
     axis.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     plain_axis(axis, title)
-    if note:
-        axis.text(
-            0.03, 0.04, note, transform=axis.transAxes, fontsize=7.5, color=INK,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
-        )  # fmt: skip
-    if legend and axis.get_legend_handles_labels()[0]:
+    if axis.get_legend_handles_labels()[0]:
         axis.legend(fontsize=7, frameon=False, labelcolor=INK)
 
 
@@ -90,11 +85,11 @@ def note_of(row: Numbers) -> str:
 
 def with_control(axis: Axes, row: Numbers, title: str) -> None:
     """One model with its line, and the untrained network beside it."""
-    draw_pr(axis, row["pr"], line=True, label="trained")
+    draw_pr(axis, row["pr"], line=True, label=note_of(row))
     control = row["control"]
     if control is not None:
         draw_pr(axis, control["pr"], color=SOFT, line=True, label=f"untrained, {short(control)}")
-    finish_pr(axis, title, note_of(row))
+    finish_pr(axis, title)
 
 
 def short(row: Numbers) -> str:

@@ -119,7 +119,7 @@ def figure(numbers: Numbers) -> Figure:
         residuals = row["residuals"]
         below.bar(range(1, len(residuals) + 1), residuals, color=COLOURS[0])
         below.axhline(0, color=SOFT, lw=0.8)
-        finish_pr(below, bend_text(row), legend=False)
+        finish_pr(below, bend_text(row))
     label_outside(axes, X_LABEL, Y_LABEL)
     axes[1][0].set_ylabel("residual of log PR", fontsize=8.5)
     return drawing

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import grid, label_outside
 from lawscope.studies.choice import every
-from lawscope.studies.next_token._figures import X_LABEL, Y_LABEL, draw_pr, finish_pr, with_control
+from lawscope.studies.next_token._figures import (
+    X_LABEL,
+    Y_LABEL,
+    draw_pr,
+    finish_pr,
+    short,
+    with_control,
+)
 from lawscope.studies.next_token._language import (
     GPT,
     LARGER,
@@ -119,8 +126,8 @@ def figure(numbers: Numbers) -> Figure:
     with_control(left, numbers["causal"][0], "causal model, next token")
     with_control(middle, numbers["masked"][0], "masked model, hidden token")
     row = numbers["masked_by_next"][0]
-    draw_pr(right, row["pr"])
-    finish_pr(right, "masked model, next token", f"r = {row['r']:.3f}")
+    draw_pr(right, row["pr"], label=short(row))
+    finish_pr(right, "masked model, next token")
     label_outside(axes, X_LABEL, Y_LABEL)
     return drawing
 
