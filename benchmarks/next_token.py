@@ -2,10 +2,10 @@
 
 Overhead is everything ``ls.next_token`` does (finding blocks, moments, one-hot residual, solving,
 interval, cross-validation) over a no-grad forward pass of the same model that, like ours, computes
-logits of the last position only: the strict reference. A note gives the ratio to ``model(ids)`` with
-the logits of all positions, which is what people call a forward pass. Models are GPT-2 from ``transformers.GPT2Config`` with
-random weights and a vocabulary of 5000. At d = 768 the 8k tokens are 10 per feature: the
-finite-sample warning is expected, and ``python -m benchmarks`` measures time alone.
+logits of the last position only: the strict reference. A note gives the ratio to ``model(ids)``
+with the logits of all positions, which is what people call a forward pass. Models are GPT-2 from
+``transformers.GPT2Config`` with random weights and a vocabulary of 5000. At d = 768 the 8k tokens
+are 10 per feature: the finite-sample warning is expected, and time alone is measured.
 """
 
 from __future__ import annotations
