@@ -89,7 +89,8 @@ def load(request: Request, who: Processes) -> Loaded:
     if device == "cuda" and who.world > 1:  # each process on a machine has its own
         device = f"cuda:{who.local}"
     where = None if device == "auto" else find_device(device)
-    if request.target.endswith(".py") or ":" in request.target:
+    folder = Path(request.target).is_dir()
+    if request.target.endswith(".py") or (":" in request.target and not folder):
         return _from_code(request, where)
     if request.checkpoint is not None:
         raise LawscopeError("--checkpoint is for .py targets; a Hugging Face folder has weights.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -72,7 +73,9 @@ def window_length(model: nn.Module, window: int | None) -> int:
     Raises:
         LawscopeError: the window is longer than that.
     """
-    config = getattr(model, "config", model)
+    config: Any = getattr(model, "config", model)
+    if hasattr(config, "get_text_config"):  # of models that also see or hear
+        config = config.get_text_config()
     known = [getattr(config, name, None) for name in CONTEXT_NAMES]
     context = next((c for c in known if isinstance(c, int) and c > 1), None)
     if window is None:

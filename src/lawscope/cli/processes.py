@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeVar
 
 import torch.distributed as dist
@@ -15,6 +16,7 @@ from lawscope.errors import LawscopeError
 from lawscope.statistics.distributed import gathered
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+PATIENCE = timedelta(days=1)  # a process on a slower device may take that much longer
 T = TypeVar("T")
 
 
@@ -71,7 +73,7 @@ def joined() -> Iterator[Processes]:
         yield Processes()
         return
     rank, world, local = (int(os.environ[name]) for name in NAMES[:3])
-    dist.init_process_group("gloo", rank=rank, world_size=world)
+    dist.init_process_group("gloo", rank=rank, world_size=world, timeout=PATIENCE)
     try:
         yield Processes(rank, world, local)
     finally:
