@@ -112,7 +112,7 @@ def claims_on(name: str) -> tuple[Claim, Claim]:
 def figure(numbers: Numbers) -> Figure:
     """PR of every model with its untrained control; below, the residuals of the line."""
     models = numbers["models"]
-    title = f"The law of next-token prediction ({numbers['text']})"
+    title = f"The law of next-token prediction (pretrained models on {numbers['text']})"
     drawing, axes = grid(2, len(models), title, (3.8, 2.6))
     for above, below, (name, row) in zip(*axes, models.items(), strict=True):
         with_control(above, row, name)
