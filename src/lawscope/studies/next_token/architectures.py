@@ -45,7 +45,13 @@ PAPER: dict[str, Any] = {
     "checkpoints": [0, LARGER["steps"]],
     "seeds": 3,
 }
-SMOKE: dict[str, Any] = {**TINY, "styles": list(NAMES)}
+SMOKE: dict[str, Any] = {
+    **TINY,
+    "styles": list(NAMES),
+    "steps": 1,
+    "checkpoints": [0, 1],
+    "tokens": 800,
+}
 
 
 def trained(settings: Mapping[str, Any]) -> dict[str, list[Training]]:
