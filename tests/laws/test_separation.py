@@ -186,6 +186,14 @@ class Broken(nn.Module):
         return x
 
 
+def rising():
+    """A linear layer with positive weights: ReLU would hide infinity behind negative ones."""
+    layer = nn.Linear(5, 5)
+    with torch.no_grad():
+        layer.weight.abs_()
+    return layer
+
+
 BAD = {
     "no labels": (cases.sequential(), [cases.vectors()], "yields no labels"),
     "one tensor": (cases.sequential(), cases.vectors(), "without labels"),
@@ -222,7 +230,7 @@ BAD = {
         "'4' is the first with NaN or infinite",
     ),
     "inf": (
-        nn.Sequential(nn.Linear(6, 5), nn.ReLU(), Broken(float("inf")), nn.Linear(5, 5), nn.ReLU()),
+        nn.Sequential(nn.Linear(6, 5), nn.ReLU(), Broken(float("inf")), rising(), nn.ReLU()),
         (cases.vectors(), cases.labels()),
         "'4' is the first with NaN or infinite",
     ),
