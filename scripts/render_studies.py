@@ -1,12 +1,13 @@
-"""Render the kept results of a family of studies into the README and the documentation.
+"""Render the kept results of studies and benchmarks into the README and the documentation.
 
-    python scripts/render_studies.py           # rewrites README.md, docs/studies.md, docs/figures
+    python scripts/render_studies.py           # rewrites README.md, tables in docs, docs/figures
     python scripts/render_studies.py --check   # exit code 1 where they differ from the results
 
 The tables stand between two comments: ``<!-- claims: separation -->`` or, for a table of the paper,
-``<!-- table: collapse/oversampling -->``, and ``<!-- end -->``.
-Everything rendered comes from ``results/<family>.json``, and from ``results/<family>.train.json``
-(measured in train mode) where there is one; ``lawscope study run`` writes them.
+``<!-- table: collapse/oversampling -->``, or ``<!-- bench -->``, and ``<!-- end -->``.
+The bench comes from ``results/bench.json``, which ``make bench`` writes. Everything else comes from
+``results/<family>.json``, and from ``results/<family>.train.json`` (measured in train mode) where
+there is one; ``lawscope study run`` writes them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lawscope.studies.registry import find
 from lawscope.studies.result import StudyResult
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/studies.md")
+PAGES = ("README.md", "docs/studies.md", "docs/benchmarks.md")
 # The README shows the claims of these studies; the documentation shows all.
 MAIN = (
     "separation/optimizers", "separation/depth", "separation/frozen", "separation/resnet",
@@ -30,6 +31,7 @@ MAIN = (
     "next-token/law", "next-token/architectures",
 )  # fmt: skip
 TABLE = re.compile(r"(<!-- table: ([\w-]+)/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BENCH = re.compile(r"(<!-- bench -->\n).*?(<!-- end -->)", re.DOTALL)
 PLACE = re.compile(r"(<!-- claims: ([\w-]+)( main)? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -51,7 +53,26 @@ def rendered(text: str) -> str:
         beside = results_of(train) if (ROOT / "results" / f"{train}.json").exists() else None
         return f"{found[1]}\n{claims_markdown(results, beside)}\n\n{found[4]}"
 
-    return TABLE.sub(_paper_table, PLACE.sub(table, text))
+    return BENCH.sub(_bench_table, TABLE.sub(_paper_table, PLACE.sub(table, text)))
+
+
+def _bench_table(found: re.Match[str]) -> str:
+    """Every row of the last benchmarks."""
+    rows = json.loads((ROOT / "results" / "bench.json").read_text(encoding="utf-8"))
+    lines = ["| what | ours | against | | ratio | bar | holds | note |", "| --- " * 8 + "|"]
+    for row in rows:
+        cells = (
+            row["name"],
+            f"{row['ours_s']:.3g} {row['unit']}",
+            row["reference"],
+            f"{row['reference_s']:.3g} {row['unit']}",
+            f"{row['ratio']:.4g}",
+            row["bar"],
+            "yes" if row["holds"] else "**no**",
+            row.get("note", ""),
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return f"{found[1]}\n" + "\n".join(lines) + f"\n\n{found[2]}"
 
 
 def _paper_table(found: re.Match[str]) -> str:
