@@ -9,6 +9,7 @@ from torch import nn
 import lawscope as ls
 from lawscope.capture.head import find_head
 from lawscope.capture.session import open_session
+from lawscope.errors import NotApplicableError
 
 
 class Body(nn.Module):
@@ -246,3 +247,15 @@ def test_a_batch_size_the_network_insists_on():
             return self.head(x.view(60, 6))
 
     assert entering(Insisting(), [(cases.vectors(), cases.labels())])[0].name == "head"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_squashed_head_is_refused_also_in_batches_of_one(seed):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2), nn.ReLU())
+    batches = [(torch.randn(1, 4), torch.tensor([k % 2])) for k in range(6)]
+    with pytest.raises(NotApplicableError), open_session(model, batches) as session:
+        find_head(session)
+    plain = nn.Sequential(*list(model)[:3])
+    with open_session(plain, batches) as session:
+        assert find_head(session).name == "2"

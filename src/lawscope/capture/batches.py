@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lawscope.errors import LawscopeError
 
+WIDE = 3.0  # noise in units of the inputs: far enough to leave what is linear nearby
 LABEL_KEYS = ("labels", "label", "targets", "target", "y")
 
 
@@ -67,6 +68,27 @@ class Batch:
 
         labels = None if self.labels is None else self.labels[:samples]
         return Batch(_map(self.args, cut), _map(self.kwargs, cut), labels)
+
+
+def spread(batch: Batch, samples: int) -> Batch:
+    """The batch repeated to at least so many samples, with noise on the floats.
+
+    Other inputs to look at a network with, where the data gives one or two at a time.
+    """
+    size, generator = batch.size, torch.Generator().manual_seed(0)
+    times = -(-samples // size)
+
+    def more(tensor: Tensor) -> Tensor:
+        if not tensor.dim() or len(tensor) != size:
+            return tensor
+        many = torch.cat([tensor] * times)
+        if not tensor.is_floating_point():
+            return many
+        noise = torch.randn(many.shape, generator=generator).to(many)
+        noise[:size] = 0
+        return many + WIDE * noise * tensor.square().mean().sqrt()
+
+    return Batch(_map(batch.args, more), _map(batch.kwargs, more), None)
 
 
 def as_batch(raw: Any) -> Batch:

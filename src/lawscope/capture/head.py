@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lawscope.capture.batches import Batch, spread
 from lawscope.capture.logits import (
     EXACT,
     before_softmax,
@@ -90,12 +91,12 @@ def find_head(session: Session, name: str | None = None) -> Head:
         LawscopeError: no module of that name, or several heads and no name.
     """
     _check_name(session, name)
-    seen, output = _run(session)
-    mask = session.example.mask
+    seen, output, batch = _run(session)
+    mask = batch.mask
     if name is not None:
         seen = [p for p in seen if p.path == name or p.path.startswith(f"{name}.")]
     found: list[Head] = []
-    for logits in outputs_of(output, session.example.size):
+    for logits in outputs_of(output, batch.size):
         if not bool(logits.isfinite().all()):
             raise NotApplicableError(
                 "The network returns NaN or infinite values for the first samples; look at its "
@@ -121,18 +122,23 @@ def find_head(session: Session, name: str | None = None) -> Head:
     return found[0]
 
 
-def _run(session: Session) -> tuple[list[Product], Any]:
-    """A few samples, or the batch as it is if the network insists."""
-    before = RandomState(None)
-    try:
-        if session.example.size > EXAMPLE_SAMPLES:
-            try:
-                return products(session.model, session.example.head(EXAMPLE_SAMPLES))
-            except Exception:  # a network may be made for one batch size only
-                before.restore()
-        return products(session.model, session.example)
-    finally:
-        before.restore()
+def _run(session: Session) -> tuple[list[Product], Any, Batch]:
+    """Products and output of a few samples; made more than they are where the data gives few.
+
+    One sample in two dimensions is on a line with zero, which makes any squashing look linear.
+    """
+    if session.example.size < EXAMPLE_SAMPLES:
+        before, batch = RandomState(None), spread(session.example, EXAMPLE_SAMPLES)
+        try:
+            seen, output = products(session.model, batch)
+            if all(bool(t.isfinite().all()) for t in outputs_of(output, batch.size)):
+                return seen, output, batch
+        except Exception:  # a network may be made for one batch size, or for certain inputs, only
+            pass
+        finally:
+            before.restore()
+    seen, output = session.on_few(products)
+    return seen, output, session.example
 
 
 def _match(model: nn.Module, product: Product, logits: Tensor, mask: Tensor | None) -> Head | None:

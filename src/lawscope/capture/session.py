@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +17,13 @@ from lawscope.capture.outputs import main_tensor
 from lawscope.capture.pooling import Pooling, check_pooling, pool
 from lawscope.capture.source import RandomState, Source
 from lawscope.capture.stations import Station, Stations, find_stations
-from lawscope.capture.trace import Trace, hooked, main_input, trace
+from lawscope.capture.trace import hooked, main_input, trace
 from lawscope.capture.untouched import MODES, Mode, untouched, unwrapped
 from lawscope.errors import LawscopeError
 from lawscope.progress import progress
 
 EXAMPLE_SAMPLES = 11  # a number that few axes have
+T = TypeVar("T")
 
 
 class Observer(Protocol):
@@ -62,7 +63,7 @@ class Session:
         self.device = None if parameter is None else parameter.device
         self._accepted = _accepted(model)
         self.example = self._fitted(source.peek())
-        seen = self._look()
+        seen = self.on_few(trace)
         self.stations: Stations = find_stations(seen)
         self.output_shape = seen.output_shape
 
@@ -83,16 +84,16 @@ class Session:
             kwargs = {k: v for k, v in kwargs.items() if k in self._accepted} or kwargs
         return Batch(batch.args, kwargs, batch.labels).to(self.device)
 
-    def _look(self) -> Trace:
-        """Trace the network on a few samples, or on the batch as it is if it insists."""
+    def on_few(self, look: Callable[[nn.Module, Batch], T]) -> T:
+        """``look`` at the network with a few samples, or the batch as it is if it insists."""
         before = RandomState(None)
         try:
             if self.example.size > EXAMPLE_SAMPLES:
                 try:
-                    return trace(self.model, self.example.head(EXAMPLE_SAMPLES))
+                    return look(self.model, self.example.head(EXAMPLE_SAMPLES))
                 except Exception:  # a network may be made for one batch size only
                     before.restore()
-            return trace(self.model, self.example)
+            return look(self.model, self.example)
         finally:
             before.restore()
 
