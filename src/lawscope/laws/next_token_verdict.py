@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lawscope.laws.line import LineFit
 from lawscope.laws.separation_result import Verdict
 from lawscope.laws.uncertainty import Replicates
+from lawscope.laws.verdict import Answer, settle, straight
 from lawscope.statistics.prediction_residual import ENOUGH
 
 FloatArray = NDArray[np.float64]
@@ -55,17 +56,10 @@ def judge(
         )
     if replicates is None or not np.isfinite(replicates.curves).all():
         return "cannot be told", "there are too few sequences for an interval."
-    answers = [_falls(fit), _straight(fit)]
-    for certain, sentence in answers:
-        if certain is False:
-            return "does not hold", sentence
-    for certain, sentence in answers:
-        if certain is None:
-            return "cannot be told", sentence
-    return "holds", "; ".join(sentence for _, sentence in answers)
+    return settle([_falls(fit), straight(fit, STRAIGHT, "block")])
 
 
-def _falls(fit: LineFit) -> tuple[bool | None, str]:
+def _falls(fit: LineFit) -> Answer:
     low, high = fit.interval["slope"]
     said = f"log PR changes by {fit.slope:.4g} [{low:.4g}, {high:.4g}] per block"
     if high < 0:
@@ -73,16 +67,6 @@ def _falls(fit: LineFit) -> tuple[bool | None, str]:
     if low >= 0:
         return False, f"{said}: PR rises with depth, as in an untrained network"
     return None, f"{said}, which does not settle whether PR falls"
-
-
-def _straight(fit: LineFit) -> tuple[bool | None, str]:
-    low, high = fit.interval["pearson"]
-    said = f"r = {fit.pearson:.4f} [{low:.4f}, {high:.4f}]"
-    if high <= STRAIGHT:
-        return True, f"{said} is below {STRAIGHT}"
-    if low > STRAIGHT:
-        return False, f"{said} is above {STRAIGHT}: the progress per block is uneven"
-    return None, f"{said} does not settle whether it is below {STRAIGHT}"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from lawscope.laws.line import LineFit
 from lawscope.laws.separation_result import Verdict
 from lawscope.laws.uncertainty import Replicates
 
+Answer = tuple[bool | None, str]  # certainly so, certainly not or neither, and the sentence
 MIN_STATIONS = 4
 STRAIGHT = -0.98
 HALVING = math.log(2)
@@ -49,7 +51,16 @@ def judge(fit: LineFit, curve: np.ndarray, replicates: Replicates | None) -> tup
         return "cannot be told", (
             "the samples are too few for an interval: with a fold left out, no class has two."
         )
-    answers = [_falls(fit), _straight(fit), _no_outlier(fit, curve, replicates)]
+    answers = [
+        _falls(fit),
+        straight(fit, STRAIGHT, "station"),
+        _no_outlier(fit, curve, replicates),
+    ]
+    return settle(answers)
+
+
+def settle(answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    """One verdict of several conditions: all must be certain, and one that is not so decides."""
     for certain, sentence in answers:
         if certain is False:
             return "does not hold", sentence
@@ -59,7 +70,7 @@ def judge(fit: LineFit, curve: np.ndarray, replicates: Replicates | None) -> tup
     return "holds", "; ".join(sentence for _, sentence in answers)
 
 
-def _falls(fit: LineFit) -> tuple[bool | None, str]:
+def _falls(fit: LineFit) -> Answer:
     steps = len(fit.residuals) - 1
     least, most = (-end * steps for end in reversed(fit.interval["slope"]))
     span = f"D falls by a factor of {math.exp(fit.drop):.3g} along the line"
@@ -71,17 +82,18 @@ def _falls(fit: LineFit) -> tuple[bool | None, str]:
     return None, f"{span}, but the interval {between} does not settle whether it halves"
 
 
-def _straight(fit: LineFit) -> tuple[bool | None, str]:
+def straight(fit: LineFit, limit: float, unit: str) -> Answer:
+    """Whether the Pearson correlation is certainly below its limit."""
     low, high = fit.interval["pearson"]
     said = f"r = {fit.pearson:.4f} [{low:.4f}, {high:.4f}]"
-    if high <= STRAIGHT:
-        return True, f"{said} is below {STRAIGHT}"
-    if low > STRAIGHT:
-        return False, f"{said} is above {STRAIGHT}: the progress per station is uneven"
-    return None, f"{said} does not settle whether it is below {STRAIGHT}"
+    if high <= limit:
+        return True, f"{said} is below {limit}"
+    if low > limit:
+        return False, f"{said} is above {limit}: the progress per {unit} is uneven"
+    return None, f"{said} does not settle whether it is below {limit}"
 
 
-def _no_outlier(fit: LineFit, curve: np.ndarray, replicates: Replicates) -> tuple[bool | None, str]:
+def _no_outlier(fit: LineFit, curve: np.ndarray, replicates: Replicates) -> Answer:
     """Residuals as shares of the fall, with their interval."""
 
     def shares(log_values: np.ndarray) -> np.ndarray:

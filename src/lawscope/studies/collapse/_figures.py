@@ -11,6 +11,7 @@ from lawscope.studies.study import Numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def draw_seeds(
@@ -39,6 +40,19 @@ def draw_seeds(
         axis.plot([place] * len(there), there, style, color=color, ms=3, alpha=0.5)
     line = [_mean_or_gap(rows, name) for rows in cells]
     axis.plot(places, line, "-", color=color, lw=1.2, label=label)
+
+
+def legend_below(drawing: Figure, places: Sequence[Axes], used: int) -> None:
+    """One legend for all panels, and nothing in the panels that are not used."""
+    for axis in places[used:]:
+        axis.set_axis_off()
+    drawing.legend(
+        *places[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=3,
+        fontsize=8,
+        frameon=False,
+    )
 
 
 def _mean_or_gap(rows: Sequence[Numbers], name: str) -> float:

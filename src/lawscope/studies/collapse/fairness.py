@@ -19,6 +19,7 @@ from lawscope.report.numbers import fixed
 from lawscope.report.study_figures import COLOURS, SOFT, grid, label_outside, plain_axis
 from lawscope.studies.choice import every, rank_correlation
 from lawscope.studies.collapse import minority
+from lawscope.studies.collapse._figures import legend_below
 from lawscope.studies.collapse._imbalanced import CLASSES
 from lawscope.studies.collapse._over_seeds import spread
 from lawscope.studies.collapse.minority import along
@@ -179,15 +180,7 @@ def figure(numbers: Numbers) -> Figure:
         axis.axhline(1 / (CLASSES - panel["majority"]), color=SOFT, lw=0.8, ls=":")
         axis.set_xscale("log")
         plain_axis(axis, f"{panel['network']}, K_A = {panel['majority']}")
-    for axis in places[count:]:
-        axis.set_axis_off()
-    drawing.legend(
-        *places[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=3,
-        fontsize=8,
-        frameon=False,
-    )
+    legend_below(drawing, places, count)
     label_outside(axes, "imbalance ratio R (dotted: 1/K_B)", "test accuracy")
     return drawing
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import COLOURS, SOFT, grid, label_outside, plain_axis
 from lawscope.studies.choice import every, rank_correlation
-from lawscope.studies.collapse._figures import draw_seeds
+from lawscope.studies.collapse._figures import draw_seeds, legend_below
 from lawscope.studies.collapse._imbalanced import CLASSES, Cell, readings, trainings_of
 from lawscope.studies.collapse._networks import (
     MLP,
@@ -246,15 +246,7 @@ def figure(numbers: Numbers) -> Figure:
         axis.set_xscale("log")
         axis.set_ylim(-0.2, 1.05)
         plain_axis(axis, f"{panel['network']}, K_A = {panel['majority']}")
-    for axis in places[count:]:
-        axis.set_axis_off()
-    drawing.legend(
-        *places[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=3,
-        fontsize=8,
-        frameon=False,
-    )
+    legend_below(drawing, places, count)
     label_outside(axes, "imbalance ratio R", "cosine, accuracy")
     return drawing
 
