@@ -17,7 +17,14 @@ from torch.nn import functional as F
 from lawscope.errors import LawscopeError
 from lawscope.training.loop import Trained, evaluate, optimizer_of
 from lawscope.training.recipe import Recipe
-from lawscope.training.stack_layers import BatchNorm, Layer, Linear, Parts, Relu
+from lawscope.training.stack_layers import (
+    BatchNorm,
+    Layer,
+    Linear,
+    Parts,
+    Relu,
+    RunningStatistics,
+)
 
 
 def train_stack(
@@ -88,6 +95,7 @@ class Stack:
         self._values = [_stacked(modules) for modules in self._modules]
         gradients = self._share_memory()
         self._layers = [self._layer(index, gradients[index]) for index in range(len(gradients))]
+        self._statistics = self._running()
         # Below the lowest layer that learns, no derivative is needed.
         self._lowest = next((i for i, parts in enumerate(gradients) if parts), len(gradients))
 
@@ -123,16 +131,29 @@ class Stack:
             above = kinds[index + 1 : index + 2]
             return Linear(values, gradients, centred=isinstance((*above, None)[0], nn.BatchNorm1d))
         if isinstance(module, nn.BatchNorm1d):
-            linear = index > 0 and isinstance(kinds[index - 1], nn.Linear)
-            shift = self._values[index - 1]["bias"] if linear else None
-            return BatchNorm(values, gradients, module, shift)
+            return BatchNorm(values, gradients, module.eps)
         return Relu()
+
+    def _running(self) -> RunningStatistics | None:
+        """What follows the running statistics, if a layer has any."""
+        norms, likes, values, shifts = [], [], [], []
+        below: Tensor | None = None
+        for layer, modules, parts in zip(self._layers, self._modules, self._values, strict=True):
+            if isinstance(layer, BatchNorm) and isinstance(modules[0], nn.BatchNorm1d):
+                norms.append(layer)
+                likes.append(modules[0])
+                values.append(parts)
+                shifts.append(below)
+            below = parts["bias"] if isinstance(layer, Linear) else None
+        return RunningStatistics(norms, likes, values, shifts) if norms else None
 
     @torch.no_grad()
     def learn_from(self, x: Tensor, y: Tensor) -> None:
         """Gradients of each network's mean cross-entropy on inputs (S, d, B), labels (S, B)."""
         for layer in self._layers:
             x = layer.forward(x)
+        if self._statistics is not None:
+            self._statistics.follow(x.shape[2])
         slope = _cross_entropy_slope(x, y)
         for index in reversed(range(self._lowest, len(self._layers))):
             slope = self._layers[index].backward(slope, below=index > self._lowest)
