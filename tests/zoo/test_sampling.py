@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.sampling import balanced
+from lawscope.zoo.sampling import as_drawn, balanced
 
 
 @st.composite
@@ -82,3 +82,20 @@ def test_what_cannot_be_drawn_is_a_sentence(per_class: Any, sentence: str) -> No
 def test_lengths_must_agree(examples: int, labels: int) -> None:
     with pytest.raises(LawscopeError, match=f"{examples} examples and {labels} labels"):
         balanced(np.zeros(examples), np.zeros(labels, np.int64), 1, seed=0)
+
+
+@given(draws())
+def test_the_order_of_a_draw_has_every_sample_once(case: tuple[Any, Any, list[int], int]) -> None:
+    _, y, _, seed = case
+    assert sorted(as_drawn(y, seed)) == list(range(len(y)))
+
+
+def test_classes_come_evenly_until_they_are_full() -> None:
+    y = np.repeat(np.arange(10), 100)
+    batches = [y[as_drawn(y, seed)].reshape(10, 100) for seed in range(200)]
+    counts = np.array([[np.bincount(batch, minlength=10) for batch in draw] for draw in batches])
+    # In the first batch the count of a class is binomial: 100 draws of probability 1/10.
+    assert abs(counts[:, 0].mean() - 10) < 0.1
+    assert abs(counts[:, 0].std() - 3) < 0.2
+    # Whoever draws until all are full ends with the classes that came least.
+    assert counts[:, -1].std() > 2 * counts[:, 0].std()

@@ -15,9 +15,10 @@ from lawscope.training.recipe import OPTIMIZERS, Recipe
 from lawscope.zoo.datasets import load
 from lawscope.zoo.inputs import as_inputs
 from lawscope.zoo.networks import feedforward
-from lawscope.zoo.sampling import balanced
+from lawscope.zoo.sampling import as_drawn, balanced
 
-# The batches in which the paper's authors measure; of consequence in train mode only.
+# The batches in which the paper's authors measure, in the order in which they draw samples; of
+# consequence in train mode only.
 MEASURED_AT_ONCE = 100
 
 
@@ -54,9 +55,10 @@ def run_demo(
         outcome = train(model, x, y, recipe, after_epoch=lambda epoch: advance(1))
     if outcome.loss != outcome.loss:
         raise LawscopeError(f"The training diverged at --lr {lr:g}; try a smaller one.")
+    order = torch.from_numpy(as_drawn(labels, seed)).split(MEASURED_AT_ONCE)
     report = scan(
         model,
-        list(zip(x.split(MEASURED_AT_ONCE), y.split(MEASURED_AT_ONCE), strict=True)),
+        [(x[rows], y[rows]) for rows in order],
         control=untrained,
         name=f"{depth}-layer network on Fashion-MNIST 10×10",
         class_names=data.class_names,

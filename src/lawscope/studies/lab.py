@@ -18,6 +18,7 @@ from lawscope.laws.separation import separation
 from lawscope.laws.separation_result import Separation
 from lawscope.studies.finished import Run
 from lawscope.studies.plan import Training
+from lawscope.zoo.sampling import as_drawn
 
 BATCHES: dict[Mode, int] = {"eval": 500, "train": 100}
 WINDOWS_AT_ONCE = 64
@@ -121,7 +122,10 @@ class Lab:
         return torch.cat([network(part) for part in parts]), run.samples.y_test
 
     def batches(self, x: Tensor, y: Tensor) -> list[Any]:
-        """Samples in the batches to measure in: of 100 in train mode, as the authors' script."""
+        """Samples in the batches to measure in: in train mode those of the authors' script."""
+        if self.mode == "train":
+            order = torch.from_numpy(as_drawn(y.numpy(), seed=0))
+            x, y = x[order], y[order]
         size = BATCHES[self.mode]
         pairs = list(zip(torch.split(x, size), torch.split(y, size), strict=True))
         if x.is_floating_point():

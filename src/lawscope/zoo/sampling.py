@@ -1,10 +1,11 @@
-"""Subsets with a set number of examples per class."""
+"""Subsets with a set number of examples per class, and the order in which they come."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lawscope.errors import LawscopeError
 from lawscope.zoo.arrays import Images, Labels
@@ -61,3 +62,30 @@ def balanced(
     # The number after the last class: a random stream that none of the classes used.
     shuffled = np.random.default_rng([seed, classes]).permutation(np.concatenate(chosen))
     return x[shuffled], y[shuffled]
+
+
+def as_drawn(y: Labels, seed: int) -> NDArray[np.int64]:
+    """An order in which samples come when classes are drawn at random until each is full.
+
+    The public script of 003 takes samples that way, so that its last batches hold the few classes
+    that fill last. In train mode that matters: BatchNorm takes the statistics of the batch.
+
+    Drawing classes at random is as many Poisson processes of equal rate: sample j of a class comes
+    after j exponential waiting times, and each class ends when it is full.
+
+    Args:
+        y: classes, shape (n,).
+        seed: seed of the draw.
+
+    Returns:
+        The rows in that order, shape (n,).
+
+    Example:
+        >>> order = as_drawn(np.repeat([0, 1], [3, 300]), seed=0)
+        >>> bool((order[100:] >= 3).all())  # class 0 is full long before
+        True
+    """
+    arrival = np.random.default_rng(seed).exponential(size=len(y))
+    for label in np.unique(y):
+        arrival[y == label] = arrival[y == label].cumsum()
+    return np.argsort(arrival)
