@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from lawscope.theory.layer_peeled.collapse_report import collapse_report as collapse_report
     from lawscope.theory.layer_peeled.layers import peel_layers as peel_layers
     from lawscope.theory.layer_peeled.local import LocalPeeled as LocalPeeled
+    from lawscope.theory.layer_peeled.peel import peel as peel
     from lawscope.theory.layer_peeled.peeled import Peeled as Peeled
-    from lawscope.theory.layer_peeled.peeled import peel as peel
     from lawscope.theory.layer_peeled.q_norm import peel_q_norm as peel_q_norm
     from lawscope.theory.layer_peeled.sweep import peel_sweep as peel_sweep
     from lawscope.theory.layer_peeled.threshold import collapse_threshold as collapse_threshold
@@ -81,7 +81,7 @@ _HOMES = {
     "fuzziness": "lawscope.statistics.fuzziness",
     "next_token": "lawscope.laws.next_token",
     "oversampling_weights": "lawscope.training.oversampling",
-    "peel": "lawscope.theory.layer_peeled.peeled",
+    "peel": "lawscope.theory.layer_peeled.peel",
     "peel_layers": "lawscope.theory.layer_peeled.layers",
     "peel_q_norm": "lawscope.theory.layer_peeled.q_norm",
     "peel_sweep": "lawscope.theory.layer_peeled.sweep",

@@ -69,7 +69,7 @@ def peel(
 
     lawscope peel --classes 10 --majority 5 --sweep
     """
-    from lawscope.theory.layer_peeled.peeled import peel as solve
+    from lawscope.theory.layer_peeled.peel import peel as solve
     from lawscope.theory.layer_peeled.q_norm import peel_q_norm
 
     split = (classes, majority, ratio)

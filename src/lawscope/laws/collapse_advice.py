@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lawscope.errors import LawscopeWarning
 from lawscope.laws.collapse_result import Collapse
 from lawscope.theory.layer_peeled.oversampling import collapse_floor
-from lawscope.theory.layer_peeled.peeled import peel
+from lawscope.theory.layer_peeled.peel import peel
 
 SHARED = 0.9  # classifiers at least this close are one
 SMOOTHING = 0.1

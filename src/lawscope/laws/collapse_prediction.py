@@ -17,7 +17,8 @@ from lawscope.laws.collapse_metrics import (
     shape_of,
 )
 from lawscope.laws.collapse_result import Predicted
-from lawscope.theory.layer_peeled.peeled import Peeled, peel
+from lawscope.theory.layer_peeled.peel import peel
+from lawscope.theory.layer_peeled.peeled import Peeled
 
 FloatArray = NDArray[np.float64]
 

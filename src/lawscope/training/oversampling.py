@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled.groups import check_counts, check_number
 from lawscope.theory.layer_peeled.oversampling import collapse_floor
-from lawscope.theory.layer_peeled.peeled import Peeled, peel
+from lawscope.theory.layer_peeled.peel import peel
+from lawscope.theory.layer_peeled.peeled import Peeled
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -118,7 +118,7 @@ def mean_of_pairs(cosines: Any) -> float | None:
 
 def _centred_prediction(found: Collapse, minority: slice) -> float | None:
     """The prediction at the energies about the mean row and the mean feature."""
-    from lawscope.theory.layer_peeled.peeled import peel
+    from lawscope.theory.layer_peeled.peel import peel
 
     try:
         cosines = peel(found.training_counts, *found.centred_energies).cosines

@@ -64,7 +64,7 @@ def solved(K: int, E_W: float, E_H: float) -> Numbers:
     """The largest departures of one program from the theorem."""
     import numpy as np
 
-    from lawscope.theory.layer_peeled.peeled import peel
+    from lawscope.theory.layer_peeled.peel import peel
 
     found = peel([1.0] * K, E_W, E_H)
     W, H = found.weights(), found.features()
@@ -87,7 +87,7 @@ def descended(E_W: float, free: Mapping[str, Any], seed: int) -> Numbers:
     import numpy as np
 
     from lawscope.studies.peeled._descent import FreeModel
-    from lawscope.theory.layer_peeled.peeled import peel
+    from lawscope.theory.layer_peeled.peel import peel
 
     K, E_H = free["classes"], free["feature_energy"]
     loss, H = FreeModel(K, free["per_class"], free["dimension"], E_W, E_H).descend(seed)
@@ -100,7 +100,7 @@ def descended(E_W: float, free: Mapping[str, Any], seed: int) -> Numbers:
 
 def cosines(settings: Mapping[str, Any]) -> list[list[float]]:
     """Cosines between all classifiers of the pictured program."""
-    from lawscope.theory.layer_peeled.peeled import peel
+    from lawscope.theory.layer_peeled.peel import peel
 
     energies = settings["weight_energy"], settings["feature_energies"][0]
     found: list[list[float]] = peel([1.0] * settings["pictured"], *energies).cosines.tolist()

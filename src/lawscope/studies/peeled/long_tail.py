@@ -64,7 +64,7 @@ def solved(settings: Mapping[str, Any], K: int) -> Numbers:
 
     ``cosines[k]`` is the mean cosine of class k to the classes of the tenth of sizes around it.
     """
-    from lawscope.theory.layer_peeled.peeled import peel
+    from lawscope.theory.layer_peeled.peel import peel
 
     begun = time.process_time()
     with quietly():

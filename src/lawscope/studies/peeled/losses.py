@@ -65,7 +65,7 @@ def measure(lab: Lab) -> Numbers:
 
 def row(settings: Mapping[str, Any], loss: str, majority: int, energy: float) -> Numbers:
     """The programs on both sides of R₀, or the one at the largest R where there is none."""
-    from lawscope.theory.layer_peeled.peeled import peel
+    from lawscope.theory.layer_peeled.peel import peel
 
     def at(ratio: float) -> Numbers:
         counts = [float(ratio)] * majority + [1.0] * (settings["classes"] - majority)

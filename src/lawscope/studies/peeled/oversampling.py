@@ -60,7 +60,7 @@ def measure(lab: Lab) -> Numbers:
 
 def curve(settings: Mapping[str, Any], ratio: float, majority: int, energy: float) -> Numbers:
     """Cosines along w_r, and the cosines on both sides of R/R₀."""
-    from lawscope.theory.layer_peeled.peeled import peel
+    from lawscope.theory.layer_peeled.peel import peel
 
     counts = [float(ratio)] * majority + [1.0] * (settings["classes"] - majority)
 

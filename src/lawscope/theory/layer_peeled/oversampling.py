@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from lawscope.errors import LawscopeWarning
 from lawscope.theory.layer_peeled.groups import check_counts
-from lawscope.theory.layer_peeled.peeled import peel
+from lawscope.theory.layer_peeled.peel import peel
 from lawscope.theory.layer_peeled.sweep import two_group_counts
 from lawscope.theory.layer_peeled.threshold import collapse_threshold
 

@@ -15,7 +15,8 @@ from lawscope.theory.layer_peeled import two_groups
 from lawscope.theory.layer_peeled.groups import check_energy, check_length, check_number
 from lawscope.theory.layer_peeled.pair import solve_pair
 from lawscope.theory.layer_peeled.pair_newton import Pair
-from lawscope.theory.layer_peeled.peeled import Peeled, peel
+from lawscope.theory.layer_peeled.peel import peel
+from lawscope.theory.layer_peeled.peeled import Peeled
 from lawscope.theory.layer_peeled.phases import ABSENT
 
 if TYPE_CHECKING:

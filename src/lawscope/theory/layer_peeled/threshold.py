@@ -50,7 +50,7 @@ def collapse_threshold(
         >>> round(collapse_threshold([100] * 5 + [1] * 5), 4)
         12.1924
     """
-    from lawscope.theory.layer_peeled.peeled import peel
+    from lawscope.theory.layer_peeled.peel import peel
 
     return peel(counts, weight_energy, feature_energy, loss).threshold
 
@@ -126,7 +126,7 @@ def _counts_at(peeled: Peeled, log_ratio: float) -> FloatArray:
 
 
 def _at_ratio(peeled: Peeled, log_ratio: float) -> Peeled:
-    from lawscope.theory.layer_peeled.peeled import solve_counts
+    from lawscope.theory.layer_peeled.peel import solve_counts
 
     energies = peeled.weight_energy, peeled.feature_energy
     return solve_counts(_counts_at(peeled, log_ratio), energies, peeled._loss, {})
