@@ -97,6 +97,22 @@ class CoMoments:
             full[rows.stop :, rows] = upper[:, rows.stop - rows.start :].T
         return full
 
+    def without(self, zz: Tensor, fold: int) -> Tensor:
+        """Σ zzᵀ over all but one fold, from that over all, shape (d, d)."""
+        rest = torch.empty_like(zz)
+        for rows, own in zip(self.rows, self._zz[fold], strict=True):
+            upper = torch.sub(zz[rows, rows.start :], own, out=rest[rows, rows.start :])
+            rest[rows.stop :, rows] = upper[:, rows.stop - rows.start :].T
+        return rest
+
+    def times(self, fold: int, vectors: Tensor) -> Tensor:
+        """Σ zzᵀ of one fold times vectors (d, q)."""
+        result = torch.zeros_like(vectors)
+        for rows, own in zip(self.rows, self._zz[fold], strict=True):
+            result[rows] += own @ vectors[rows.start :]
+            result[rows.stop :] += own[:, rows.stop - rows.start :].T @ vectors[rows]
+        return result
+
     def merge(self, other: CoMoments) -> None:
         """Add sums gathered in the same coordinates."""
         for ours, theirs in zip(self._zz, other._zz, strict=True):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lawscope.statistics.pivoted_cholesky import pivoted_cholesky
+from lawscope.statistics.pivoted_cholesky import correlations, rank_and_condition
+from lawscope.statistics.spanning_columns import spanning_columns
 
 ILL_CONDITIONED = 300.0  # κ beyond which moments of raw features would lose κ²·ε ≈ 1e-11
 LOST_FLOAT64 = 1e-12  # singular values below this share of the largest are rounding
@@ -15,7 +16,7 @@ LOST_FLOAT32 = 1e-6
 RESOLVED = 1e-13  # smallest share of the largest eigenvalue that float64 moments can tell from 0
 RESOLVED_FAST = 1e-6  # by moments of float32 products
 CONSTANT = 1e-14  # share of its value that rounding may move a feature that never changes
-PROBES, STEPS = 8, 4
+ROUGHLY = 1e-2  # how well eigenvalues are known when coordinates are chosen
 
 
 def rank_tolerance(dtype: torch.dtype) -> float:
@@ -90,48 +91,19 @@ def whitening_basis(rows: Tensor, tolerance: float) -> FeatureBasis:
     )
 
 
-def ill_conditioned(correlation: Tensor, tolerance: float) -> bool:
+def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float) -> bool:
     """Whether moments as they are would lose digits: some real direction is small.
 
-    The condition number of the features is judged from a Cholesky factor with pivoting, whose
-    small directions a few steps of inverse iteration find; eigenvalues would cost five times more.
-
     Args:
-        correlation: of the features, shape (d, d), float64.
+        zz: second moment of the features about the mean, shape (d, d), float64.
+        least: what rounding leaves of a feature that never varies, shape (d,).
         tolerance: directions below this share of the largest singular value are rounding.
     """
-    factor, _ = pivoted_cholesky(correlation)
-    pivots = factor.diagonal().square()
-    if tolerance**2 < RESOLVED and bool((pivots < RESOLVED * pivots[0]).any()):
-        return True  # what moments cannot tell from zero may be a direction of float64 features
-    rank = int((pivots > max(tolerance**2, RESOLVED) * pivots[0]).sum())
-    if not rank:
-        return False
-    largest, smallest = _extremes(factor[:rank], rank)
-    return largest > ILL_CONDITIONED * smallest
-
-
-def _extremes(factor: Tensor, rank: int) -> tuple[float, float]:
-    """Nearly the largest and smallest singular value of [T | B], T upper triangular (r, r).
-
-    By subspace iteration with A = TTᵀ + BBᵀ and its inverse (Woodbury's formula). B belongs: the
-    columns that span all others are worse conditioned than all of them together.
-    """
-    root, rest = factor[:, :rank], factor[:, rank:]
-
-    def without_rest(v: Tensor) -> Tensor:
-        half = torch.linalg.solve_triangular(root, v, upper=True)
-        solved: Tensor = torch.linalg.solve_triangular(root.T, half, upper=False)
-        return solved
-
-    solved = without_rest(rest)
-    inner = torch.eye(rest.shape[1], dtype=rest.dtype) + rest.T @ solved
-    generator = torch.Generator().manual_seed(0)
-    start = torch.randn(rank, min(PROBES, rank), generator=generator, dtype=torch.float64)
-    large = small = torch.linalg.qr(start)[0]
-    for _ in range(STEPS):
-        large = torch.linalg.qr(factor @ (factor.T @ large))[0]
-        correction = solved @ torch.linalg.solve(inner, solved.T @ small)
-        small = torch.linalg.qr(without_rest(small) - correction)[0]
-    largest, smallest = (torch.linalg.svdvals(factor.T @ v) for v in (large, small))
-    return float(largest[0]), float(smallest[-1])
+    share = max(tolerance**2, RESOLVED)
+    found = spanning_columns(zz, least, share, ROUGHLY)
+    if found is not None:
+        rank, condition = found.rank, found.condition
+    else:
+        rank, condition = rank_and_condition(correlations(zz, least), share)
+    # What moments cannot tell from zero may be a direction of float64 features.
+    return (tolerance**2 < RESOLVED and rank < len(zz)) or condition > ILL_CONDITIONED

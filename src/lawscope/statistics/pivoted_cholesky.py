@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,18 @@ def correlations(zz: Tensor, least: Tensor | float = 0.0) -> Tensor:
     scale = zz.diagonal().clamp(min=0).sqrt()
     inverse = torch.where(zz.diagonal() > least, 1 / scale, 0.0)
     return zz * inverse * inverse[:, None]
+
+
+def rank_and_condition(correlation: Tensor, share: float) -> tuple[int, float]:
+    """Number of eigenvalues above a share of the largest, and √(largest/smallest) of these.
+
+    Args:
+        correlation: shape (d, d).
+        share: eigenvalues below this share of the largest are rounding.
+    """
+    values = torch.linalg.eigvalsh(correlation)
+    kept = values[values > share * values[-1]]
+    return len(kept), float((kept[-1] / kept[0]).sqrt()) if len(kept) else math.nan
 
 
 def pivoted_cholesky(matrix: Tensor) -> tuple[Tensor, Tensor]:

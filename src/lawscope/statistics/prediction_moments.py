@@ -17,7 +17,6 @@ from lawscope.statistics.feature_basis import (
     rank_tolerance,
     whitening_basis,
 )
-from lawscope.statistics.pivoted_cholesky import correlations
 from lawscope.statistics.regression import Regression, regress
 from lawscope.statistics.token_sums import TokenSums
 
@@ -120,7 +119,7 @@ class PredictionMoments:
         self._work_off()
         assert self.basis is not None
         tokens: Sequence[TokenSums | None] = self.tokens or [None] * len(self.target_shift)
-        return regress(self.moments, self.basis, tokens, self.tolerance, self.resolved)
+        return regress(self.moments, self.basis, tokens, self.tolerance, self.resolved, self.work)
 
     def merge(self, other: PredictionMoments) -> None:
         """Add what another statistic of the same settings has seen, in another process say."""
@@ -196,8 +195,7 @@ class PredictionMoments:
         centred_zz = self.moments.zz().addr_(sums, sums, alpha=-1 / len(folds))
         if not bool(centred_zz.isfinite().all()):
             return  # NaN among the features; whoever asks for a result is told
-        correlation = correlations(centred_zz, self.basis.rounding(len(folds)))
-        if ill_conditioned(correlation, self.tolerance):
+        if ill_conditioned(centred_zz, self.basis.rounding(len(folds)), self.tolerance):
             self.basis = whitening_basis(
                 self.prepare(features, zero, torch.float64), self.tolerance
             )

@@ -13,10 +13,16 @@ from torch import Tensor
 
 from lawscope.statistics.comoments import CoMoments
 from lawscope.statistics.feature_basis import RESOLVED, FeatureBasis
-from lawscope.statistics.pivoted_cholesky import correlations, pivoted_cholesky
+from lawscope.statistics.pivoted_cholesky import (
+    correlations,
+    pivoted_cholesky,
+    rank_and_condition,
+)
+from lawscope.statistics.spanning_columns import spanning_columns
 from lawscope.statistics.token_sums import TokenSums
 
 FloatArray = NDArray[np.float64]
+EIGENVALUES = 1e-5  # how well those at the ends are known: the condition number to five digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +89,7 @@ class _Directions:
     condition: float
     off: Tensor | None = None  # coordinates switched off …
     weights: Tensor | None = None  # … or combinations of all of them, shape (d, r)
+    lower: Tensor | None = None  # Cholesky factor of all data's second moment, where known
 
     def reduce(self, rows: Tensor) -> Tensor:
         """Rows in coordinates (m, d) as rows in these directions; may overwrite them."""
@@ -110,6 +117,7 @@ def regress(
     tokens: Sequence[TokenSums | None],
     tolerance: float,
     resolved: float = RESOLVED,
+    work: torch.dtype = torch.float64,
 ) -> Regression:
     """Solve the regressions of all data, of all folds but one, and of one-hot targets.
 
@@ -119,11 +127,12 @@ def regress(
         tokens: sums per token type for every target, or None.
         tolerance: singular values below this share of the largest count as rounding.
         resolved: eigenvalues below this share of the largest are rounding of the moments.
+        work: precision in which sums per token type are taken through the factor.
     """
     zz, zy, yy = moments.zz(), moments.zy.sum(dim=0), moments.yy.sum(dim=0)
     total = _centred(zz.clone(), zy, yy)
     directions = _directions(total, basis, tolerance, resolved)
-    factor, explained, _ = _solve(total, directions)
+    factor, explained, _ = _solve(total, directions, directions.lower)
     deleted, errors = [], []
     present = [f for f in range(moments.folds) if float(moments.counts[f]) > 0]
     for fold in present if len(present) > 1 else []:
@@ -131,7 +140,7 @@ def regress(
         deleted.append(pr)
         errors.append(error)
     spread = total.spread
-    onehots = [_onehot(sums, total, directions, factor) for sums in tokens]
+    onehots = [_onehot(sums, total.mean, directions, factor.to(work)) for sums in tokens]
     cv = torch.stack(errors).sum(dim=0) / spread if errors else torch.full_like(spread, math.nan)
     return Regression(
         n=round(total.n),
@@ -152,12 +161,15 @@ def _share(rest: Tensor, spread: Tensor) -> Tensor:
     return torch.where(spread > 0, rest.clamp(min=0) / spread, math.nan)
 
 
-def _solve(part: _Centred, directions: _Directions) -> tuple[Tensor, Tensor, Tensor]:
+def _solve(
+    part: _Centred, directions: _Directions, factor: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Cholesky factor, explained sum of squares (q,) and coefficients (d, q)."""
-    factor, info = torch.linalg.cholesky_ex(directions.square(part.zz))
-    if int(info):  # a direction that only the missing fold had
-        nothing = torch.full_like(part.spread, math.nan)
-        return factor, nothing, torch.full_like(part.zy, math.nan)
+    if factor is None:
+        factor, info = torch.linalg.cholesky_ex(directions.square(part.zz))
+        if int(info):  # a direction that only the missing fold had
+            nothing = torch.full_like(part.spread, math.nan)
+            return factor, nothing, torch.full_like(part.zy, math.nan)
     targets = directions.reduce(part.zy.T.clone()).T
     half = torch.linalg.solve_triangular(factor, targets, upper=False)
     beta = torch.linalg.solve_triangular(factor.T, half, upper=True)
@@ -168,8 +180,8 @@ def _without(
     zz: Tensor, zy: Tensor, yy: Tensor, moments: CoMoments, fold: int, directions: _Directions
 ) -> tuple[Tensor, Tensor]:
     """PR of the other folds, and the squared error of predicting this fold from them."""
-    own_zz, own_zy, own_yy = moments.zz(fold), moments.zy[fold], moments.yy[fold]
-    part = _centred(zz - own_zz, zy - own_zy, yy - own_yy)
+    own_zy, own_yy = moments.zy[fold], moments.yy[fold]
+    part = _centred(moments.without(zz, fold), zy - own_zy, yy - own_yy)
     if part.n <= directions.rank + 1:
         nothing = torch.full_like(part.spread, math.nan)
         return nothing, nothing
@@ -177,7 +189,7 @@ def _without(
     constant = part.target_mean - part.mean @ beta
     cross = (own_zy[:, 1:] * beta).sum(dim=0) + own_yy[0, 1:] * constant
     square = (
-        (beta * (own_zz @ beta)).sum(dim=0)
+        (beta * moments.times(fold, beta)).sum(dim=0)
         + 2 * constant * (own_zy[:, 0] @ beta)
         + own_yy[0, 0] * constant.square()
     )
@@ -186,19 +198,21 @@ def _without(
 
 
 def _onehot(
-    sums: TokenSums | None, total: _Centred, directions: _Directions, factor: Tensor
+    sums: TokenSums | None, mean: Tensor, directions: _Directions, factor: Tensor
 ) -> tuple[float, float]:
     """1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error."""
     if sums is None:
         return math.nan, math.nan
-    rows, weights = sums.sums()
-    centred = directions.reduce(rows - torch.outer(weights, total.mean))
-    half = torch.linalg.solve_triangular(factor, centred.T, upper=False)
-    spread = sums.spread().to(half.device)
+    parts = []
+    for rows, weights in sums.chunks():
+        centred = directions.reduce(torch.addr(rows, weights, mean, alpha=-1)).to(factor)
+        half = torch.linalg.solve_triangular(factor.T, centred, upper=True, left=False)
+        parts.append(torch.linalg.vector_norm(half, dim=1).to(mean).square())
+    explained, spread = torch.cat(parts), sums.spread().to(mean)
     if sums.exact:
         whole = float(spread)
-        return (1 - float(half.square().sum()) / whole if whole > 0 else math.nan), 0.0
-    rest = spread - half.square().sum(dim=0)
+        return (1 - float(explained.sum()) / whole if whole > 0 else math.nan), 0.0
+    rest = spread - explained
     ratio = float(rest.sum() / spread.sum())
     # Of a ratio of means: the spread of rest − ratio·spread over the codings.
     error = float((rest - ratio * spread).std() / math.sqrt(len(rest)) / spread.mean())
@@ -210,10 +224,13 @@ def _directions(
 ) -> _Directions:
     if basis.inverse is not None:
         return _whitened(total, basis.inverse, tolerance)
-    correlation = correlations(total.zz, basis.rounding(total.n))
-    values = torch.linalg.eigvalsh(correlation)
-    kept = values[values > max(tolerance**2, resolved) * values[-1]]
-    rank, condition = len(kept), float((kept[-1] / kept[0]).sqrt()) if len(kept) else math.nan
+    share, least = max(tolerance**2, resolved), basis.rounding(total.n)
+    found = spanning_columns(total.zz, least, share, EIGENVALUES)
+    if found is not None:
+        off = found.off if len(found.off) else None
+        return _Directions(found.rank, found.condition, off=off, lower=found.lower)
+    correlation = correlations(total.zz, least)
+    rank, condition = rank_and_condition(correlation, share)
     return _Directions(rank, condition, off=_dependent(correlation, rank))
 
 

@@ -1,0 +1,71 @@
+"""The largest eigenvalue of a symmetric map that is only known by what it does to a vector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+CHECK_EVERY = 5
+MOST_STEPS = 150
+Map = Callable[[Tensor], Tensor]
+
+
+def largest_eigenvalue(apply: Map, start: Tensor, accuracy: float) -> float | None:
+    """By Lanczos' method, with every new vector made orthogonal to all before.
+
+    The residual r of the largest Ritz value bounds its error by r²/γ, with γ the gap to the next
+    eigenvalue, for which the next Ritz value stands in. At d = 768 the few dozen products take a
+    third of the time of all eigenvalues, at d = 1024 a fifth.
+
+    Args:
+        apply: a symmetric positive semidefinite map of vectors (d,), in float64.
+        start: a vector (d,) with a share of the largest eigenvector, as a random one has.
+        accuracy: relative, at which to stop.
+
+    Returns:
+        The eigenvalue, from below; None where it has not settled after 150 steps.
+
+    Example:
+        >>> diagonal = torch.linspace(1, 4, 50, dtype=torch.float64)
+        >>> round(largest_eigenvalue(lambda v: diagonal * v, torch.ones_like(diagonal), 1e-9), 6)
+        4.0
+    """
+    dim = len(start)
+    vectors = start.new_empty(min(MOST_STEPS, dim), dim)
+    new, size = start, float(torch.linalg.vector_norm(start))
+    diagonal: list[float] = []
+    beside: list[float] = []
+    for step in range(len(vectors)):
+        vector = torch.div(new, size, out=vectors[step])
+        new = apply(vector)
+        if step:
+            new = new.sub(vectors[step - 1], alpha=size)
+        diagonal.append(float(vector @ new))
+        new = new.sub(vector, alpha=diagonal[-1])
+        seen = vectors[: step + 1]
+        new = torch.addmv(new, seen.T, seen @ new, alpha=-1)
+        size = float(torch.linalg.vector_norm(new))
+        exhausted = step + 1 == dim or size <= 1e-14 * max(diagonal)
+        if exhausted or (step + 1) % CHECK_EVERY == 0:
+            value, settled = _ritz(diagonal, beside, size, accuracy)
+            if exhausted or settled:
+                return value
+        beside.append(size)
+    return None
+
+
+def _ritz(
+    diagonal: list[float], beside: list[float], size: float, accuracy: float
+) -> tuple[float, bool]:
+    """The largest Ritz value, and whether its residual is small enough."""
+    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+    tridiagonal.diagonal(-1)[:] = torch.tensor(beside, dtype=torch.float64)
+    values, vectors = torch.linalg.eigh(tridiagonal)
+    largest = float(values[-1])
+    residual = size * abs(float(vectors[-1, -1]))
+    gap = largest - float(values[-2]) if len(values) > 1 else 0.0
+    small = residual**2 <= accuracy * largest * gap and residual <= math.sqrt(accuracy) * largest
+    return largest, small
