@@ -169,6 +169,18 @@ def test_a_large_mean_costs_no_digits():
         assert value == pytest.approx(exact, rel=1e-6)
 
 
+@pytest.mark.parametrize("dim", [5, 900])
+@pytest.mark.parametrize("names", [range(10), range(-20, 10, 3), [k * 10**12 for k in range(10)]])
+def test_names_of_classes_and_a_far_origin_do_not_matter(dim, names):
+    generator = torch.Generator().manual_seed(3)
+    y = torch.randint(10, (200,), generator=generator)
+    x = torch.randn(200, dim, dtype=torch.float64, generator=generator)
+    x += torch.randn(10, dim, dtype=torch.float64, generator=generator)[y]
+    far = x + 1e6
+    expected = oracles.fuzziness(far - 1e6, y)
+    assert ls.fuzziness(far, torch.tensor(list(names))[y]) == pytest.approx(expected, rel=1e-9)
+
+
 def test_nearly_coinciding_means_are_resolved():
     generator = torch.Generator().manual_seed(2)
     y = torch.arange(400) % 4

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgesdd
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.between import WEIGHTINGS, Weighting
 from lawscope.statistics.features import as_features, as_labels
 
 IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+ONE_THREAD = 8192  # numbers in a matrix that scipy's BLAS leaves to one thread
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -50,28 +53,25 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         )
     if weighting not in WEIGHTINGS:
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
-    # Large products by torch alone: a second BLAS beside it would fight for the same cores. What is
-    # K×K or K×n goes by numpy, whose calls cost less.
+    # Products over samples by torch alone: a second BLAS beside it would fight for the same cores.
+    # What is K×d or K×n goes by numpy, whose calls cost less.
     sums = torch.zeros(len(counts), x.shape[1], dtype=torch.float64)
     sums.index_add_(0, torch.from_numpy(position), x)
-    means = sums.numpy() / counts[:, None]
+    means = sums.numpy()
+    means /= counts[:, None]
     if not np.isfinite(means).all():
         raise LawscopeError("The features contain NaN or infinite values; clean them first.")
-    shares = counts if weighting == "count" else np.ones(len(counts))
-    weights = shares / shares.sum()
+    weights = counts / len(x) if weighting == "count" else np.full(len(counts), 1 / len(counts))
     centre = weights @ means
-    between = np.sqrt(weights)[:, None] * (means - centre)
-    # B = RᵀQᵀ with the thin QR of Bᵀ, so that the singular vectors come from a K×K matrix.
-    basis, triangle = torch.linalg.qr(torch.from_numpy(between).T)
-    _, singular, right = np.linalg.svd(triangle.numpy().T)
+    singular, right = _thin_svd(np.sqrt(weights)[:, None] * (means - centre))
     # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
     tolerance = max(means.shape) * _EPSILON * (singular[0] + math.sqrt(centre @ centre))
-    rank = min(int((singular > tolerance).sum()), len(counts) - 1)
+    rank = min(np.count_nonzero(singular > tolerance), len(counts) - 1)
     if rank == 0:
         return float("nan")
-    matrix = torch.from_numpy(right[:rank] / singular[:rank, None]) @ basis.T
-    deviation = (matrix @ x.T).numpy()
-    deviation -= (matrix @ torch.from_numpy(means).T).numpy().take(position, axis=1)
+    matrix = right[:rank] / singular[:rank, None]
+    deviation = (torch.from_numpy(matrix) @ x.T).numpy()
+    deviation -= (matrix @ means.T).take(position, axis=1)
     spread = np.square(deviation, out=deviation).sum(axis=0)
     value = float(spread @ (weights / counts).take(position))
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
@@ -79,13 +79,23 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
 
 def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
     """Class position of each sample, and samples per class; by counting where labels are dense."""
-    if not len(labels):
-        return labels, labels
     lowest = int(labels.min())
     if int(labels.max()) - lowest > 4 * len(labels):
         _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
         return inverse, counts
     shifted = labels - lowest
     every = np.bincount(shifted)
-    position = np.cumsum(every > 0) - 1
-    return position[shifted], every[every > 0]
+    if every.all():
+        return shifted, every
+    present = every > 0
+    return (np.cumsum(present) - 1)[shifted], every[present]
+
+
+def _thin_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Singular values (r,) and right singular vectors (r, d) of a K×d matrix, r = min(K, d)."""
+    if matrix.size <= ONE_THREAD:  # LAPACK alone takes half the time
+        vectors, singular, _, failed = dgesdd(matrix.T, full_matrices=0)
+        if not failed:
+            return singular, vectors.T
+    _, values, right = torch.linalg.svd(torch.from_numpy(matrix), full_matrices=False)
+    return values.numpy(), right.numpy()
