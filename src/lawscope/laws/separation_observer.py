@@ -212,7 +212,10 @@ class SeparationObserver:
         operations = list(self.measured)
         for i in self.plan.rounds[self.round]:
             self.scatter[operations[i]] = ClassScatter(
-                self.plan.strategies[i], weighting=self.weighting, index=self.index
+                self.plan.strategies[i],
+                weighting=self.weighting,
+                index=self.index,
+                expected=self.session.source.samples,
             )
 
     def _watch_budget(self) -> None:

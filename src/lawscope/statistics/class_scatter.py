@@ -63,6 +63,7 @@ class ClassScatter:
         folds: F > 1 also gives D without each of F class-stratified folds, for a jackknife.
         weighting: "count" as in the paper (003 eq. 1), or "class" for equal class weights.
         index: groups shared with other statistics over the same samples.
+        expected: number of samples to come, where it is known; room is made for them at once.
 
     Example:
         >>> stat = ClassScatter()
@@ -78,17 +79,18 @@ class ClassScatter:
         folds: int = 1,
         weighting: Weighting = "count",
         index: GroupIndex | None = None,
+        expected: int | None = None,
     ) -> None:
         if strategy not in STRATEGIES:
             raise LawscopeError(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}.")
-        self.strategy, self.weighting = strategy, weighting
+        self.strategy, self.weighting, self.expected = strategy, weighting, expected
         self.index = index if index is not None else GroupIndex(folds)
         self._fresh()
 
     def _fresh(self) -> None:
         self._group_means = GroupMeans()
         self._full = FullScatter()
-        self._held, self._counted = HeldFeatures(), 0
+        self._held, self._counted = HeldFeatures(self.expected), 0
         self._second: SpanScatter | None = None
 
     @property
@@ -104,10 +106,9 @@ class ClassScatter:
     @property
     def _means(self) -> GroupMeans:
         """The group means, those of held features included."""
-        blocks = self._held.blocks()
-        for features, rows in blocks[self._counted :]:
+        for features, rows in self._held.blocks(self._counted):
             self._group_means.update(features, rows, self.index.groups)
-        self._counted = len(blocks)
+        self._counted = self._held.samples
         return self._group_means
 
     @property
@@ -216,9 +217,9 @@ class ClassScatter:
         to_rows = self._rows_of(other)
         self._means.merge(other._means, to_rows, self.index.groups)
         self._full.merge(other._full, to_rows)
-        for features, rows in other._held.blocks():
+        for features, rows in list(other._held.blocks()):
             self._held.add(features, to_rows[rows])
-        self._counted = len(self._held.blocks())  # their means are in already
+        self._counted = self._held.samples  # their means are in already
 
     def reset(self) -> None:
         """Forget everything seen, classes included."""
@@ -235,7 +236,7 @@ class ClassScatter:
             **self._means.state(),
             **self._full.state(),
         }
-        blocks = self._held.blocks()
+        blocks = list(self._held.blocks())
         if blocks:
             state["held"] = torch.cat([f for f, _ in blocks])
             state["held_rows"] = torch.cat([r for _, r in blocks])
@@ -258,12 +259,12 @@ class ClassScatter:
         self._group_means.load(state)
         self._full.load(state)
         if "held" in state:
-            self._held.add(state["held"], state["held_rows"].clone())
-            self._counted = len(self._held.blocks())
+            self._held.add(state["held"], state["held_rows"])
+            self._counted = self._held.samples
 
     def held(self) -> tuple[Tensor, Tensor]:
         """All held features (n, d) and the class position of each, for a bootstrap."""
-        blocks = self._held.blocks()
+        blocks = list(self._held.blocks())
         features = torch.cat([f for f, _ in blocks])
         return features, torch.cat([r for _, r in blocks]) // self.index.folds
 

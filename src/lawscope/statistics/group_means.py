@@ -7,11 +7,13 @@ from torch import Tensor
 
 from lawscope.statistics.widen import Widener, column_blocks
 
+FEW = 64  # samples whose mean is a point near all of them
+
 
 class GroupMeans:
     """Counts n_g and sums Σ (x − shift) of every group.
 
-    The shift is the mean of the first batch. Without it a mean of 1e7 would eat seven of the
+    The shift is the mean of the first few samples. Without it a mean of 1e7 would eat seven of the
     sixteen digits of a sum; with it the digits go to the differences that matter. Sums are kept
     in column blocks of their own memory, where adding rows is several times faster than in a view.
     """
@@ -36,7 +38,7 @@ class GroupMeans:
             groups: number of groups known by now, above every row.
         """
         if self.shift is None:
-            self.shift = features.mean(dim=0, dtype=torch.float64)
+            self.shift = features[:FEW].mean(dim=0, dtype=torch.float64)
         self._grow(groups, self.shift)
         rows_here = rows.to(features.device)
         blocks = self._widener.blocks(features, self.shift)

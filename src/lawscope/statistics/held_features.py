@@ -2,41 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-BLOCK_BYTES = 16 * 10**6
+BLOCK_BYTES = 4 * 10**6  # twice that, in float64, still fits the cache
+FIRST_BATCHES = 8  # that the first block has room for when nobody knows how many will come
+
+
+@dataclass
+class _Block:
+    """Room for features (capacity, d) and their groups, filled from the front."""
+
+    features: Tensor
+    rows: Tensor
+    filled: int = 0
+
+    def takes(self, features: Tensor) -> bool:
+        """Whether a batch is like the others here and finds room."""
+        return (
+            self.filled + len(features) <= len(self.features)
+            and features.shape[1] == self.features.shape[1]
+            and features.dtype == self.features.dtype
+            and features.device == self.features.device
+        )
+
+    def add(self, features: Tensor, rows: Tensor) -> None:
+        """Copy a batch in."""
+        end = self.filled + len(features)
+        self.features[self.filled : end] = features
+        self.rows[self.filled : end] = rows
+        self.filled = end
 
 
 class HeldFeatures:
-    """Batches of features with their groups, joined into blocks as they come in.
+    """Batches of features with their groups, copied into blocks as they come in.
 
-    Small batches are joined because a statistic over a block costs little more than one over a
-    batch: a call on a few rows spends its time on being called.
+    Small batches share a block because a statistic over a block costs little more than one over a
+    batch: a call on a few rows spends its time on being called. Room for many batches is asked for
+    at once: small copies that stay would lie in the gaps which the network's activations leave and
+    take again batch after batch, and the activations would have to go to fresh memory, whose pages
+    cost more than the copies.
+
+    Args:
+        expected: how many samples will come, where that is known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int | None = None) -> None:
+        self.expected = expected
         self.bytes = 0
-        self._blocks: list[tuple[Tensor, Tensor]] = []
-        self._loose: list[tuple[Tensor, Tensor]] = []
-        self._loose_bytes = 0
+        self.samples = 0
+        self._blocks: list[_Block] = []
 
     def add(self, features: Tensor, rows: Tensor) -> None:
         """Keep ``rows`` (B,) and a copy of ``features`` (B, d): the network may overwrite them."""
-        self._loose.append((features.clone(), rows))
-        size = features.numel() * features.element_size()
-        self.bytes += size
-        self._loose_bytes += size
-        if self._loose_bytes > BLOCK_BYTES:
-            self._join()
+        if not self._blocks or not self._blocks[-1].takes(features):
+            self._blocks.append(self._room_for(features))
+        self._blocks[-1].add(features, rows)
+        self.samples += len(features)
+        self.bytes += features.numel() * features.element_size()
 
-    def blocks(self) -> list[tuple[Tensor, Tensor]]:
-        """Everything held, as few (features, rows)."""
-        self._join()
-        return self._blocks
+    def blocks(self, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """Everything held from sample ``start`` on, as few (features, rows)."""
+        before = 0
+        for block in self._blocks:
+            if start < before + block.filled:
+                held = slice(max(0, start - before), block.filled)
+                yield block.features[held], block.rows[held]
+            before += block.filled
 
-    def _join(self) -> None:
-        if self._loose:
-            features = torch.cat([f for f, _ in self._loose])
-            self._blocks.append((features, torch.cat([r for _, r in self._loose])))
-            self._loose, self._loose_bytes = [], 0
+    def _room_for(self, features: Tensor) -> _Block:
+        """A block for this batch and those to come: the expected ones, or as many as are held."""
+        batch, dim = features.shape
+        coming = (self.expected or 0) - self.samples
+        if coming <= 0:
+            coming = max(self.samples, FIRST_BATCHES * batch)
+        most = BLOCK_BYTES // (dim * features.element_size())
+        capacity = max(batch, min(most, coming))
+        return _Block(features.new_empty(capacity, dim), torch.empty(capacity, dtype=torch.int64))
