@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lawscope.capture.kept_memory import kept_memory
 from lawscope.capture.language import Inputs, stream
 from lawscope.capture.language_probe import LanguageModel, look
 from lawscope.capture.own_weights import own_weights
@@ -101,7 +102,7 @@ def open_language(
     """
     before = RandomState(None)
     try:
-        with untouched(model), own_weights(model) as first_run:
+        with kept_memory(), untouched(model), own_weights(model) as first_run:
             with first_run, enough_memory(example.ids.shape):
                 found = look(model, example, task)
             thinned = dataclasses.replace(found, blocks=found.blocks.thinned(every))

@@ -74,7 +74,7 @@ def spanning_columns(
         inside = scale * (v - null * (null @ v))
         half = torch.linalg.solve_triangular(lower, inside[:, None], upper=False)
         solved: Tensor = torch.linalg.solve_triangular(lower.T, half, upper=True)[:, 0] * scale
-        return solved - null * (null @ solved)
+        return torch.sub(solved, null * (null @ solved))
 
     condition = math.nan
     if not bool(off.all()):

@@ -147,11 +147,14 @@ class TokenSums:
             self._fold()
             return
         self._row[new] = torch.arange(self._types, needed)
-        self._types = needed
         if needed > len(self._sums):
             most = max(self.budget // (8 * self.dim), needed)
-            room = min(max(2 * len(self._sums), needed, 256), most) - len(self._sums)
-            self._sums = torch.cat([self._sums, self._sums.new_zeros(room, self.dim)])
+            # Generous: memory that is not touched costs nothing, and a table that moves, its pages.
+            room = self._sums.new_empty(min(max(4 * needed, 256), most), self.dim)
+            room[: self._types] = self._sums[: self._types]
+            self._sums = room
+        self._sums[self._types : needed] = 0
+        self._types = needed
 
     def _fold(self) -> None:
         """From sums per type to sums per coding."""
