@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from lawscope.capture.batches import Batch
+from lawscope.capture.kept_memory import keep_freed_memory
 from lawscope.capture.kinds import function_name
 from lawscope.capture.outputs import main_tensor
 from lawscope.capture.pooling import Pooling, check_pooling, pool
@@ -140,6 +141,7 @@ def open_session(
         raise LawscopeError(f"mode={mode!r} is not known; choose 'eval' or 'train'.")
     inner = unwrapped(model)
     source = Source(data)
+    keep_freed_memory()
     try:
         with untouched(inner, mode):
             yield Session(inner, source, pooling, mode, show)
