@@ -42,9 +42,7 @@ class HeldFeatures:
 
     Small batches share a block because a statistic over a block costs little more than one over a
     batch: a call on a few rows spends its time on being called. Room for many batches is asked for
-    at once: small copies that stay would lie in the gaps which the network's activations leave and
-    take again batch after batch, and the activations would have to go to fresh memory, whose pages
-    cost more than the copies.
+    at once, so that nothing has to be copied a second time to join them.
 
     Args:
         expected: how many samples will come, where that is known.
