@@ -73,8 +73,8 @@ class CoMoments:
                 part, targets = z[start : start + size], y[start : start + size]
                 self._products(part, fold)
                 # Few rows times many: several times faster than its transpose.
-                self.yz[fold] += targets.to(part.dtype).T @ part
-                self.yy[fold] += targets.T @ targets
+                self.yz[fold].add_(targets.to(part.dtype).T @ part)
+                self.yy[fold].addmm_(targets.T, targets)
             start += size
 
     def _products(self, part: Tensor, fold: int) -> None:

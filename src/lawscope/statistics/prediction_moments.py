@@ -21,6 +21,7 @@ from lawscope.statistics.regression import Regression, regress
 from lawscope.statistics.token_sums import TokenSums
 
 JOINED_ROWS = 1024  # smaller batches wait for each other: a product of few rows is slow
+JOINED_NUMBERS = 2**20  # rows times d; narrow features wait for more rows
 CHUNK_ROWS = 2048  # widened at a time
 FIRST_ROWS = 2  # times d: what is looked at before coordinates are chosen
 
@@ -101,7 +102,9 @@ class PredictionMoments:
         if not len(targets):
             return
         self._waiting.append((features, targets, folds))
-        enough = JOINED_ROWS if self.basis else max(JOINED_ROWS, FIRST_ROWS * self.dim)
+        enough = max(
+            JOINED_ROWS, JOINED_NUMBERS // self.dim if self.basis else FIRST_ROWS * self.dim
+        )
         if self._waiting_rows >= enough:
             self._work_off()
 

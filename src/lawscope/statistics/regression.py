@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lawscope.statistics.comoments import CoMoments
+from lawscope.statistics.directions import Directions
 from lawscope.statistics.feature_basis import RESOLVED, FeatureBasis
 from lawscope.statistics.pivoted_cholesky import (
     correlations,
@@ -77,40 +78,6 @@ def _centred(zz: Tensor, zy: Tensor, yy: Tensor) -> _Centred:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Directions:
-    """What of the coordinates is regressed on: all but rounding.
-
-    Coordinates that the others span are switched off rather than taken out, which saves copies of
-    d×d matrices: their products become 0, and 1 on the diagonal.
-    """
-
-    rank: int
-    condition: float
-    off: Tensor | None = None  # coordinates switched off …
-    weights: Tensor | None = None  # … or combinations of all of them, shape (d, r)
-    lower: Tensor | None = None  # Cholesky factor of all data's second moment, where known
-
-    def reduce(self, rows: Tensor) -> Tensor:
-        """Rows in coordinates (m, d) as rows in these directions; may overwrite them."""
-        if self.weights is not None:
-            return rows @ self.weights
-        return rows if self.off is None else rows.index_fill_(1, self.off, 0.0)
-
-    def square(self, zz: Tensor) -> Tensor:
-        """A second moment in these directions; may overwrite it."""
-        if self.weights is not None:
-            return self.weights.T @ zz @ self.weights
-        if self.off is not None:
-            zz.index_fill_(0, self.off, 0.0).index_fill_(1, self.off, 0.0)
-            zz[self.off, self.off] = 1.0
-        return zz
-
-    def expand(self, beta: Tensor) -> Tensor:
-        """Coefficients in these directions as coefficients (d, q) of the coordinates."""
-        return beta if self.weights is None else self.weights @ beta
-
-
 def regress(
     moments: CoMoments,
     basis: FeatureBasis,
@@ -162,7 +129,7 @@ def _share(rest: Tensor, spread: Tensor) -> Tensor:
 
 
 def _solve(
-    part: _Centred, directions: _Directions, factor: Tensor | None = None
+    part: _Centred, directions: Directions, factor: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cholesky factor, explained sum of squares (q,) and coefficients (d, q)."""
     if factor is None:
@@ -177,7 +144,7 @@ def _solve(
 
 
 def _without(
-    zz: Tensor, zy: Tensor, yy: Tensor, moments: CoMoments, fold: int, directions: _Directions
+    zz: Tensor, zy: Tensor, yy: Tensor, moments: CoMoments, fold: int, directions: Directions
 ) -> tuple[Tensor, Tensor]:
     """PR of the other folds, and the squared error of predicting this fold from them."""
     own_zy, own_yy = moments.zy[fold], moments.yy[fold]
@@ -198,7 +165,7 @@ def _without(
 
 
 def _onehot(
-    sums: TokenSums | None, mean: Tensor, directions: _Directions, factor: Tensor
+    sums: TokenSums | None, mean: Tensor, directions: Directions, factor: Tensor
 ) -> tuple[float, float]:
     """1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error."""
     if sums is None:
@@ -221,17 +188,17 @@ def _onehot(
 
 def _directions(
     total: _Centred, basis: FeatureBasis, tolerance: float, resolved: float
-) -> _Directions:
+) -> Directions:
     if basis.inverse is not None:
         return _whitened(total, basis.inverse, tolerance)
     share, least = max(tolerance**2, resolved), basis.rounding(total.n)
     found = spanning_columns(total.zz, least, share, EIGENVALUES)
     if found is not None:
         off = found.off if len(found.off) else None
-        return _Directions(found.rank, found.condition, off=off, lower=found.lower)
+        return Directions(found.rank, found.condition, off=off, lower=found.lower)
     correlation = correlations(total.zz, least)
     rank, condition = rank_and_condition(correlation, share)
-    return _Directions(rank, condition, off=_dependent(correlation, rank))
+    return Directions(rank, condition, off=_dependent(correlation, rank))
 
 
 def _dependent(correlation: Tensor, rank: int) -> Tensor | None:
@@ -242,7 +209,7 @@ def _dependent(correlation: Tensor, rank: int) -> Tensor | None:
     return pivots[rank:].to(correlation.device)
 
 
-def _whitened(total: _Centred, inverse: Tensor, tolerance: float) -> _Directions:
+def _whitened(total: _Centred, inverse: Tensor, tolerance: float) -> Directions:
     """Directions of whitened coordinates, ranked by the singular values of the features.
 
     With M = QΛQᵀ, R = Λ^½Qᵀ·inverse has RᵀR = XᵀX without ever squaring the condition number.
@@ -257,4 +224,4 @@ def _whitened(total: _Centred, inverse: Tensor, tolerance: float) -> _Directions
     half = torch.where(values > 1e-15 * values[-1], values.rsqrt(), 0.0)
     weights = (vectors * half) @ left[:, :rank]
     condition = float(singular[0] / singular[rank - 1]) if rank else math.nan
-    return _Directions(rank, condition, weights=weights)
+    return Directions(rank, condition, weights=weights)
