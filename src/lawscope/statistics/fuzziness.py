@@ -17,6 +17,7 @@ from lawscope.statistics.features import as_features, as_labels
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 ONE_THREAD = 8192  # numbers in a matrix that scipy's BLAS leaves to one thread
+CANCELS = 1e-3  # a share of the spread below which a difference loses more than three digits
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -55,9 +56,8 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
     # Products over samples by torch alone: a second BLAS beside it would fight for the same cores.
     # What is K×d or K×n goes by numpy, whose calls cost less.
-    sums = torch.zeros(len(counts), x.shape[1], dtype=torch.float64)
-    sums.index_add_(0, torch.from_numpy(position), x)
-    means = sums.numpy()
+    sums = x.new_zeros(len(counts), x.shape[1])
+    means = sums.index_add_(0, torch.from_numpy(position), x).numpy()
     means /= counts[:, None]
     if not np.isfinite(means).all():
         raise LawscopeError("The features contain NaN or infinite values; clean them first.")
@@ -71,10 +71,20 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         return float("nan")
     matrix = right[:rank] / singular[:rank, None]
     deviation = (torch.from_numpy(matrix) @ x.T).numpy()
-    deviation -= (matrix @ means.T).take(position, axis=1)
-    spread = np.square(deviation, out=deviation).sum(axis=0)
-    value = float(spread @ (weights / counts).take(position))
+    deviation -= (matrix @ centre)[:, None]
+    # About the common mean, the class means alone spread by exactly 1 along each direction.
+    value = _spread(deviation, position, weights / counts) - rank
+    if value < CANCELS * rank:
+        deviation -= (matrix @ (means - centre).T).take(position, axis=1)
+        value = _spread(deviation, position, weights / counts)
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
+
+
+def _spread(deviation: FloatArray, position: IntArray, weights: FloatArray) -> float:
+    """Σ w_k ‖deviation‖² over the samples (r, n) of all classes."""
+    if weights.min() == weights.max():
+        return float(np.vdot(deviation, deviation) * weights[0])
+    return float(np.vdot(deviation, deviation * weights.take(position)))
 
 
 def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
