@@ -66,7 +66,7 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
     singular, right = _thin_svd(np.sqrt(weights)[:, None] * (means - centre))
     # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
     tolerance = max(means.shape) * _EPSILON * (singular[0] + math.sqrt(centre @ centre))
-    rank = min(np.count_nonzero(singular > tolerance), len(counts) - 1)
+    rank = min(int(np.count_nonzero(singular > tolerance)), len(counts) - 1)
     if rank == 0:
         return float("nan")
     matrix = right[:rank] / singular[:rank, None]
