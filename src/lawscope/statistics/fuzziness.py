@@ -73,18 +73,12 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
     deviation = (torch.from_numpy(matrix) @ x.T).numpy()
     deviation -= (matrix @ centre)[:, None]
     # About the common mean, the class means alone spread by exactly 1 along each direction.
-    value = _spread(deviation, position, weights / counts) - rank
+    each = 1 / len(x) if weighting == "count" else (weights / counts).take(position)
+    value = float(np.vdot(deviation, deviation * each)) - rank
     if value < CANCELS * rank:
         deviation -= (matrix @ (means - centre).T).take(position, axis=1)
-        value = _spread(deviation, position, weights / counts)
+        value = float(np.vdot(deviation, deviation * each))
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
-
-
-def _spread(deviation: FloatArray, position: IntArray, weights: FloatArray) -> float:
-    """Σ w_k ‖deviation‖² over the samples (r, n) of all classes."""
-    if weights.min() == weights.max():
-        return float(np.vdot(deviation, deviation) * weights[0])
-    return float(np.vdot(deviation, deviation * weights.take(position)))
 
 
 def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
