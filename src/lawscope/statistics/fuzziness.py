@@ -56,17 +56,20 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
     # Products over samples by torch alone: a second BLAS beside it would fight for the same cores.
     # What is K×d or K×n goes by numpy, whose calls cost less.
-    sums = x.new_zeros(len(counts), x.shape[1])
-    means = sums.index_add_(0, torch.from_numpy(position), x).numpy()
+    means = np.zeros((len(counts), x.shape[1]))
+    torch.from_numpy(means).index_add_(0, torch.from_numpy(position), x)
     means /= counts[:, None]
-    if not np.isfinite(means).all():
-        raise LawscopeError("The features contain NaN or infinite values; clean them first.")
     weights = counts / len(x) if weighting == "count" else np.full(len(counts), 1 / len(counts))
     centre = weights @ means
+    distance = math.sqrt(centre @ centre)
+    if not math.isfinite(distance) and not np.isfinite(means).all():
+        raise LawscopeError("The features contain NaN or infinite values; clean them first.")
     singular, right = _thin_svd(np.sqrt(weights)[:, None] * (means - centre))
     # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
-    tolerance = max(means.shape) * _EPSILON * (singular[0] + math.sqrt(centre @ centre))
-    rank = min(int(np.count_nonzero(singular > tolerance)), len(counts) - 1)
+    tolerance = max(means.shape) * _EPSILON * (singular[0] + distance)
+    rank = min(len(singular), len(counts) - 1)
+    while rank and not singular[rank - 1] > tolerance:
+        rank -= 1
     if rank == 0:
         return float("nan")
     matrix = right[:rank] / singular[:rank, None]
@@ -74,25 +77,30 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
     deviation -= (matrix @ centre)[:, None]
     # About the common mean, the class means alone spread by exactly 1 along each direction.
     each = 1 / len(x) if weighting == "count" else (weights / counts).take(position)
-    value = float(np.vdot(deviation, deviation * each)) - rank
+    value = _spread(deviation, each) - rank
     if value < CANCELS * rank:
         deviation -= (matrix @ (means - centre).T).take(position, axis=1)
-        value = float(np.vdot(deviation, deviation * each))
+        value = _spread(deviation, each)
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
+
+
+def _spread(deviation: FloatArray, each: float | FloatArray) -> float:
+    """Σ ‖deviation‖² over samples (r, n), weighted alike or by a number for each (n,)."""
+    if isinstance(each, float):
+        return float(np.vdot(deviation, deviation)) * each
+    return float(np.vdot(deviation, deviation * each))
 
 
 def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
     """Class position of each sample, and samples per class; by counting where labels are dense."""
-    lowest = int(labels.min())
-    if int(labels.max()) - lowest > 4 * len(labels):
+    if int(labels.max()) > 4 * len(labels) or int(labels.min()) < 0:
         _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
         return inverse, counts
-    shifted = labels - lowest
-    every = np.bincount(shifted)
+    every = np.bincount(labels)
     if every.all():
-        return shifted, every
+        return labels, every
     present = every > 0
-    return (np.cumsum(present) - 1)[shifted], every[present]
+    return (np.cumsum(present) - 1)[labels], every[present]
 
 
 def _thin_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
