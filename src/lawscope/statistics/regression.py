@@ -21,6 +21,7 @@ from lawscope.statistics.pivoted_cholesky import (
 )
 from lawscope.statistics.spanning_columns import spanning_columns
 from lawscope.statistics.token_sums import TokenSums
+from lawscope.statistics.triangular_rows import TriangularRows
 
 FloatArray = NDArray[np.float64]
 EIGENVALUES = 1e-5  # how well those at the ends are known: the condition number to five digits
@@ -107,7 +108,8 @@ def regress(
         deleted.append(pr)
         errors.append(error)
     spread = total.spread
-    onehots = [_onehot(sums, total.mean, directions, factor.to(work)) for sums in tokens]
+    upper = factor.T.to(work)
+    onehots = [_onehot(sums, total.mean, directions, upper) for sums in tokens]
     cv = torch.stack(errors).sum(dim=0) / spread if errors else torch.full_like(spread, math.nan)
     return Regression(
         n=round(total.n),
@@ -165,16 +167,15 @@ def _without(
 
 
 def _onehot(
-    sums: TokenSums | None, mean: Tensor, directions: Directions, factor: Tensor
+    sums: TokenSums | None, mean: Tensor, directions: Directions, upper: Tensor
 ) -> tuple[float, float]:
     """1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error."""
     if sums is None:
         return math.nan, math.nan
-    parts = []
+    parts, solve = [], TriangularRows(upper)
     for rows, weights in sums.chunks():
-        centred = directions.reduce(torch.addr(rows, weights, mean, alpha=-1)).to(factor)
-        half = torch.linalg.solve_triangular(factor.T, centred, upper=True, left=False)
-        parts.append(torch.linalg.vector_norm(half, dim=1).to(mean).square())
+        centred = directions.reduce(torch.addr(rows, weights, mean, alpha=-1)).to(upper)
+        parts.append(torch.linalg.vector_norm(solve(centred), dim=1).to(mean).square())
     explained, spread = torch.cat(parts), sums.spread().to(mean)
     if sums.exact:
         whole = float(spread)
