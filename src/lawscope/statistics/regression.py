@@ -174,7 +174,7 @@ def _onehot(
         return math.nan, math.nan
     parts, solve = [], TriangularRows(upper)
     for rows, weights in sums.chunks():
-        centred = directions.reduce(torch.addr(rows, weights, mean, alpha=-1)).to(upper)
+        centred = directions.reduce(rows.addr_(weights, mean, alpha=-1)).to(upper)
         parts.append(torch.linalg.vector_norm(solve(centred), dim=1).to(mean).square())
     explained, spread = torch.cat(parts), sums.spread().to(mean)
     if sums.exact:

@@ -11,7 +11,7 @@ from torch import Tensor
 from lawscope.statistics.feature_basis import FeatureBasis
 
 CODINGS = 32
-TYPES_AT_A_TIME = 512
+TYPES_AT_A_TIME = 1024
 _CHUNK = 4096  # ids whose codes are drawn together
 _SEED = 20240824
 
@@ -81,9 +81,10 @@ class TokenSums:
         return self._sums, weights.to(device)
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """What :meth:`sums` gives, in parts that stay in a processor's cache."""
+        """What :meth:`sums` gives, in parts that stay in a processor's cache; in fresh memory."""
         if not self.exact:
-            yield self.sums()
+            rows, weights = self.sums()
+            yield rows.clone(), weights
             return
         for present in torch.nonzero(self.counts)[:, 0].split(TYPES_AT_A_TIME):
             rows = self._sums[self._row[present].to(self._sums.device)]
