@@ -24,7 +24,8 @@ def as_features(features: Any) -> Tensor:
         raise LawscopeError("The features are complex; measure their real part or their modulus.")
     if x.dim() == 0 or len(x) == 0:
         raise LawscopeError(f"The features have shape {tuple(x.shape)}: there are no samples.")
-    x = x.reshape(len(x), -1)
+    if x.dim() != 2:
+        x = x.reshape(len(x), -1)
     if x.shape[1] == 0:
         raise LawscopeError("The features have no columns: there is nothing to measure.")
     if not x.is_floating_point():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dgesdd
+from scipy.linalg.lapack import dsyevd
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.between import WEIGHTINGS, Weighting
@@ -16,8 +16,9 @@ from lawscope.statistics.features import as_features, as_labels
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-ONE_THREAD = 8192  # numbers in a matrix that scipy's BLAS leaves to one thread
-CANCELS = 1e-3  # a share of the spread below which a difference loses more than three digits
+CANCELS = 1e-2  # a share of the spread below which a difference loses more than two digits
+FEW = 32  # classes whose K×K matrix scipy's BLAS leaves to one thread
+EVEN = 1e-3  # a share of the largest eigenvalue above which squares have lost three digits at most
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -46,37 +47,33 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         0.04
     """
     x = as_features(features).to("cpu", torch.float64)
-    position, counts = _groups(as_labels(labels, len(x)).cpu().numpy())
-    if len(counts) < 2 or len(x) <= len(counts):
+    n, d = x.shape
+    position, counts = _groups(as_labels(labels, n).cpu().numpy())
+    if len(counts) < 2 or n <= len(counts):
         raise LawscopeError(
-            f"{len(x)} samples in {len(counts)} class(es): separation needs two classes and a "
+            f"{n} samples in {len(counts)} class(es): separation needs two classes and a "
             "class with two samples."
         )
     if weighting not in WEIGHTINGS:
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
     # Products over samples by torch alone: a second BLAS beside it would fight for the same cores.
     # What is K×d or K×n goes by numpy, whose calls cost less.
-    means = np.zeros((len(counts), x.shape[1]))
+    means = np.zeros((len(counts), d))
     torch.from_numpy(means).index_add_(0, torch.from_numpy(position), x)
     means /= counts[:, None]
-    weights = counts / len(x) if weighting == "count" else np.full(len(counts), 1 / len(counts))
+    weights = counts / n if weighting == "count" else np.full(len(counts), 1 / len(counts))
     centre = weights @ means
     distance = math.sqrt(centre @ centre)
     if not math.isfinite(distance) and not np.isfinite(means).all():
         raise LawscopeError("The features contain NaN or infinite values; clean them first.")
-    singular, right = _thin_svd(np.sqrt(weights)[:, None] * (means - centre))
-    # As in between_frames: K centred means span K − 1 directions, less where they are rounding.
-    tolerance = max(means.shape) * _EPSILON * (singular[0] + distance)
-    rank = min(len(singular), len(counts) - 1)
-    while rank and not singular[rank - 1] > tolerance:
-        rank -= 1
+    matrix = _whitening(np.sqrt(weights)[:, None] * (means - centre), distance)
+    rank = len(matrix)
     if rank == 0:
         return float("nan")
-    matrix = right[:rank] / singular[:rank, None]
     deviation = (torch.from_numpy(matrix) @ x.T).numpy()
     deviation -= (matrix @ centre)[:, None]
     # About the common mean, the class means alone spread by exactly 1 along each direction.
-    each = 1 / len(x) if weighting == "count" else (weights / counts).take(position)
+    each = 1 / n if weighting == "count" else (weights / counts).take(position)
     value = _spread(deviation, each) - rank
     if value < CANCELS * rank:
         deviation -= (matrix @ (means - centre).T).take(position, axis=1)
@@ -93,7 +90,7 @@ def _spread(deviation: FloatArray, each: float | FloatArray) -> float:
 
 def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
     """Class position of each sample, and samples per class; by counting where labels are dense."""
-    if int(labels.max()) > 4 * len(labels) or int(labels.min()) < 0:
+    if labels.max() > 4 * len(labels) or labels.min() < 0:
         _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
         return inverse, counts
     every = np.bincount(labels)
@@ -103,14 +100,20 @@ def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
     return (np.cumsum(present) - 1)[labels], every[present]
 
 
-def _thin_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Singular values (r,) and right singular vectors (r, d) of a K×d matrix, r = min(K, d).
+def _whitening(between: FloatArray, distance: float) -> FloatArray:
+    """A = S⁻¹Vᵀ (r, d) of the weighted, centred class means B = USVᵀ (K, d): AᵀA = (BᵀB)⁺.
 
-    They are found as the left ones of the d×K transpose, three times as fast where d is large.
+    K centred means span K − 1 directions, less where they are rounding, as in between_frames.
+    Where they spread evenly, A = S⁻²UᵀB comes from the K×K matrix BBᵀ in half the time.
     """
-    if matrix.size <= ONE_THREAD:  # LAPACK alone takes half the time
-        vectors, singular, _, failed = dgesdd(matrix.T, full_matrices=0)
-        if not failed:
-            return singular, vectors.T
-    left, values, _ = torch.linalg.svd(torch.from_numpy(matrix).T, full_matrices=False)
-    return values.numpy(), left.T.numpy()
+    scale = max(between.shape) * _EPSILON
+    if len(between) <= FEW:
+        values, vectors, failed = dsyevd(between @ between.T)
+        least = max(EVEN * values[-1], (scale * distance) ** 2)
+        if not failed and values[1] > least:
+            return np.asarray((vectors[:, 1:] / values[1:]).T @ between)
+    # As left vectors of the d×K transpose: three times as fast where d is large.
+    right, singular, _ = torch.linalg.svd(torch.from_numpy(between).T, full_matrices=False)
+    tolerance = scale * (float(singular[0]) + distance)
+    rank = min(int((singular > tolerance).sum()), len(between) - 1)
+    return np.asarray((right[:, :rank] / singular[:rank]).T)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import lawscope as ls
+
+
+def by_pseudo_inverse(x: np.ndarray, y: np.ndarray, weighting: str) -> float:
+    """D = Σ π_k/n_k Σ ‖(B⁺)ᵀ(x − x̄_k)‖² with B the weighted, centred class means: κ enters once."""
+    classes, counts = np.unique(y, return_counts=True)
+    weights = counts / len(y) if weighting == "count" else np.full(len(counts), 1 / len(counts))
+    means = np.stack([x[y == k].mean(axis=0) for k in classes])
+    between = np.sqrt(weights)[:, None] * (means - weights @ means)
+    back = np.linalg.pinv(between, rcond=1e-10)
+    return float(
+        sum(
+            weight * np.square((x[y == k] - mean) @ back).sum(axis=1).mean()
+            for k, weight, mean in zip(classes, weights, means, strict=True)
+        )
+    )
+
+
+@pytest.mark.parametrize("weighting", ["count", "class"])
+@pytest.mark.parametrize("classes", [2, 3, 10, 40])
+@pytest.mark.parametrize("narrow", [1.0, 0.1, 0.03, 0.01, 1e-5])
+@pytest.mark.parametrize("noise", [1.0, 0.1, 1e-4])
+def test_every_way_to_compute_it_gives_one_value(
+    weighting: str, classes: int, narrow: float, noise: float
+) -> None:
+    generator = np.random.default_rng(classes)
+    axes = np.ones(50)
+    axes[25:] = narrow  # class means that are far apart along half of the axes
+    y = np.repeat(np.arange(classes), generator.integers(2, 30, classes))
+    centres = generator.normal(size=(classes, 50)) * axes
+    if classes > 2:
+        centres[-1] = centres[:2].mean(axis=0) + narrow * centres[-1]
+    x = centres[y] + noise * generator.normal(size=(len(y), 50))
+    expected = by_pseudo_inverse(x, y, weighting)
+    assert ls.fuzziness(x, y, weighting=weighting) == pytest.approx(expected, rel=1e-9)  # type: ignore[arg-type]
+
+
+def test_means_on_a_line_use_one_direction() -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(60) % 4
+    x = torch.randn(60, 5, generator=generator, dtype=torch.float64)
+    x -= torch.stack([x[y == k].mean(dim=0) for k in range(4)])[y]
+    x[:, 0] += y  # the class means differ along the first axis only
+    spread = y.double().var(correction=0)
+    expected = float((x[:, 0] - y).square().mean() / spread)
+    assert ls.fuzziness(x, y) == pytest.approx(expected, rel=1e-9)
