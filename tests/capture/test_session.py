@@ -208,6 +208,13 @@ def test_a_generator_is_enough_for_one_pass_and_an_error_for_two():
         ls.separation(case.model(), case.batches(), memory="2KB", uncertainty=None)
 
 
+def test_a_model_without_values_says_so():
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    with pytest.raises(ls.LawscopeError, match=r"0\.weight is on the meta device"):
+        ls.separation(model, [(torch.zeros(6, 4), torch.arange(6) % 2)])
+
+
 def test_compiled_and_parallel_wrappers_are_looked_through():
     case = cases.CASES[0]
     plain = ls.separation(case.model(), list(case.batches()))

@@ -22,7 +22,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
     hooks fire and station names are those of ``named_modules()``.
 
     Raises:
-        LawscopeError: not a module, or one that hooks cannot see into.
+        LawscopeError: not a module, one that hooks cannot see into, or one without values.
     """
     if not isinstance(model, nn.Module):
         raise LawscopeError(f"The model is a {type(model).__name__}, not a torch.nn.Module.")
@@ -39,6 +39,13 @@ def unwrapped(model: nn.Module) -> nn.Module:
         raise LawscopeError(
             "The model is a TorchScript module, which hides its layers; pass the nn.Module it was "
             "made from."
+        )
+    empty = next((name for name, value in model.named_parameters() if value.is_meta), None)
+    # accelerate keeps such parameters too, and its hooks bring the values when they are needed.
+    if empty is not None and not any(hasattr(module, "_hf_hook") for module in model.modules()):
+        raise LawscopeError(
+            f"The parameter {empty} is on the meta device, where it has no values; load weights "
+            "first, with model.load_state_dict(weights, assign=True)."
         )
     return model
 

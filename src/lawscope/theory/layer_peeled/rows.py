@@ -94,9 +94,10 @@ class RowStep:
         own = self._own[rows] + self._offsets[rows]
         away = self._logits[rows] + self._offsets[None, :]
         away -= own[:, None]
-        top = np.maximum(away.max(axis=1), 0.0)
+        held, top = self._held[rows], away.max(axis=1)
+        top = np.where(held, top, np.maximum(top, 0.0))
         p = np.exp(away - top[:, None])
-        own_p = np.where(self._held[rows], 0.0, np.exp(-top))
+        own_p = np.exp(-top, out=np.zeros_like(top), where=~held)
         behind = np.einsum("ij,ij->i", p, self._rivals[rows])
         total = own_p + behind
         return p / total[:, None], own_p / total, behind / total
