@@ -49,15 +49,8 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def interleaved(
-    ours: Callable[[], object], theirs: Callable[[], object], repeats: int, in_a_row: int = 1
+    ours: Callable[[], object], theirs: Callable[[], object], repeats: int
 ) -> tuple[float, float]:
-    """Fastest of several calls of each, taken in turns so that both meet the same machine.
-
-    Calls of less than a millisecond are made several ``in_a_row``: a first one finds the caches as
-    the other side has left them, and more so the quicker it is.
-    """
-    mine, other = [], []
-    for _ in range(repeats):
-        mine += [seconds(ours) for _ in range(in_a_row)]
-        other += [seconds(theirs) for _ in range(in_a_row)]
-    return min(mine), min(other)
+    """Fastest of several calls of each, taken in turns so that both meet the same machine."""
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(repeats)]
+    return min(p[0] for p in pairs), min(p[1] for p in pairs)
