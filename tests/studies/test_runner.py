@@ -1,11 +1,6 @@
 """The runner: each training once, studies measured when they can be, and nothing lost."""
 
 import json
-import os
-import re
-import signal
-import time
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +8,9 @@ import lawscope as ls
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.studies import registry, runner
 from lawscope.studies.campaign import run, run_many
-from lawscope.studies.crew import Done, Lost, Raised, Retried
+from lawscope.studies.crew import Lost
 from lawscope.studies.display import Display
 from lawscope.studies.jobs import Measure, Train
-from lawscope.studies.pool import Pool
 from lawscope.studies.runner import Failure, Runner, Undertaking
 from lawscope.studies.saved import load
 from lawscope.studies.stacks import with_starts
@@ -201,41 +195,6 @@ def test_a_full_disk_ends_the_run_with_all_claims_free(bench, monkeypatch):
 # With real processes.
 
 
-class Suicide:
-    """Ends its process, for good or only the first time."""
-
-    def __init__(self, mark, always):
-        self.mark, self.always = mark, always
-
-    def __call__(self, tell):
-        if self.always or not self.mark.exists():
-            self.mark.write_text("dead")
-            os.kill(os.getpid(), signal.SIGKILL)
-        return os.environ["OMP_NUM_THREADS"]
-
-
-def until_over(pool):
-    events = []
-    while not (events and isinstance(events[-1], (Done, Raised, Lost))):
-        events += pool.events(1.0)
-    return events
-
-
-def test_a_job_whose_process_dies_is_begun_once_more(tmp_path):
-    pool = Pool(1)
-    try:
-        pool.submit(7, Suicide(tmp_path / "mark", always=False))
-        assert until_over(pool) == [Retried(7), Done(7, "1")]
-        pool.submit(8, Suicide(tmp_path / "mark", always=True))
-        again, lost = until_over(pool)
-        assert again == Retried(8)
-        assert lost.ticket == 8
-        assert "out of memory?" in lost.why
-        assert pool.free == 1
-    finally:
-        pool.close()
-
-
 def test_run_from_python_with_two_processes(toys):
     result = ls.studies.run("toy/quick", preset="smoke", jobs=2, out=toys / "out")
     assert result.verdicts == {
@@ -309,89 +268,3 @@ def test_bad_settings_are_sentences(toys, options, sentence):
 def test_an_unknown_study_is_a_sentence(toys):
     with pytest.raises(LawscopeError, match="did you mean toy/quick"):
         run("toy/quik")
-
-
-def stored(toys):
-    return {path.name for path in (toys / "store/entries").glob("*")}
-
-
-def wait_for(condition, seconds=90):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.05)
-
-
-def workers_of(process):
-    """Processes begun by this one that are still there, by /proc."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            parent = re.search(r"PPid:\s+(\d+)", status.read_text())
-        except OSError:
-            continue
-        if parent and int(parent[1]) == process.pid:
-            found.append(int(status.parent.name))
-    return found
-
-
-def alive(pid):
-    try:
-        return "zombie" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-
-
-def test_killed_at_any_moment_it_goes_on_where_it_was(command, toys):
-    arguments = ("run", "toy/slow", "--preset", "cpu", "--out", toys / "out", "--jobs", 2)
-    killed = command(*arguments)
-    wait_for(lambda: len(stored(toys)) >= 2)
-    workers = workers_of(killed)
-    assert len(workers) >= 2
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
-    before = stored(toys)
-    written = {
-        key: (toys / "store/entries" / key / "run.json").stat().st_mtime_ns for key in before
-    }
-    assert 2 <= len(before) < 12
-    wait_for(lambda: not any(alive(pid) for pid in workers), seconds=10)
-    again = command(*arguments)
-    _, err = again.communicate(timeout=120)
-    assert again.returncode == 0, err
-    assert len(stored(toys)) == 12
-    for key, moment in written.items():
-        assert (toys / "store/entries" / key / "run.json").stat().st_mtime_ns == moment
-    assert (toys / "out/toy/slow.cpu.json").exists()
-
-
-def test_two_processes_do_the_work_once(command, toys):
-    results = []
-    for name in ("a", "b"):
-        arguments = ("--preset", "smoke", "--out", toys / name, "--jobs", 1, "--json")
-        results.append(command("run", "toy/slow", *arguments))
-    documents = []
-    for process in results:
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        assert err == ""
-        documents.append(json.loads(out))
-    assert documents[0]["numbers"] == documents[1]["numbers"]
-    # An entry is renamed into place, which fails where there is one: none was trained twice.
-    assert len(stored(toys)) == 12
-    assert list((toys / "store/unfinished").iterdir()) == []
-
-
-def test_ctrl_c_ends_within_seconds_and_says_how_to_go_on(command, toys):
-    stopped = command("run", "long/endless", "--out", toys / "out", "--jobs", 2)
-    wait_for(lambda: len(stored(toys)) >= 1)
-    workers = workers_of(stopped)
-    begun = time.monotonic()
-    for pid in [stopped.pid, *workers]:  # as a terminal does, to all of them
-        os.kill(pid, signal.SIGINT)
-    _, err = stopped.communicate(timeout=30)
-    assert time.monotonic() - begun < 6
-    assert stopped.returncode == 130
-    assert "Traceback" not in err
-    assert "go on with: lawscope study run long/endless --out" in err
-    wait_for(lambda: not any(alive(pid) for pid in workers), seconds=10)

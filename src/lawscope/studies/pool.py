@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
@@ -57,8 +58,8 @@ class Pool:
     def close(self) -> None:
         """End all processes, also those at work."""
         for worker in self._workers:
+            worker.process.terminate()  # first: a process at work would stumble over a closed pipe
             worker.connection.close()
-            worker.process.terminate()
         for worker in self._workers:
             worker.process.join(CLOSING_SECONDS)
             if worker.process.is_alive():
@@ -137,6 +138,8 @@ def _deaf_to_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    # The first process of all begins this one on its way, and that lets interrupts in again.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -26,7 +26,7 @@ def serve(connection: Connection) -> None:
         try:
             ticket, job = connection.recv()
             connection.send(perform(ticket, job, seldom(_sender(connection, ticket))))
-        except (EOFError, BrokenPipeError):
+        except (EOFError, ConnectionError):  # the other end is gone
             return
 
 

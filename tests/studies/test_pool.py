@@ -1,0 +1,74 @@
+"""Worker processes: one that dies is replaced, and none of them hears ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from lawscope.studies.crew import Done, Lost, Raised, Retried
+from lawscope.studies.pool import Pool
+
+
+class Suicide:
+    """Ends its process, for good or only the first time."""
+
+    def __init__(self, mark, always):
+        self.mark, self.always = mark, always
+
+    def __call__(self, tell):
+        if self.always or not self.mark.exists():
+            self.mark.write_text("dead")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return os.environ["OMP_NUM_THREADS"]
+
+
+def until_over(pool):
+    events = []
+    while not (events and isinstance(events[-1], (Done, Raised, Lost))):
+        events += pool.events(1.0)
+    return events
+
+
+def test_a_job_whose_process_dies_is_begun_once_more(tmp_path):
+    pool = Pool(1)
+    try:
+        pool.submit(7, Suicide(tmp_path / "mark", always=False))
+        assert until_over(pool) == [Retried(7), Done(7, "1")]
+        pool.submit(8, Suicide(tmp_path / "mark", always=True))
+        again, lost = until_over(pool)
+        assert again == Retried(8)
+        assert lost.ticket == 8
+        assert "out of memory?" in lost.why
+        assert pool.free == 1
+    finally:
+        pool.close()
+
+
+ALL_WORKERS_INTERRUPTED = """
+import multiprocessing, os, signal
+from lawscope.studies.pool import Pool
+
+pool = Pool(2)
+for ticket in (1, 2):
+    pool.submit(ticket, str)
+heard = []
+while len(heard) < 2:
+    heard += pool.events(1.0)
+for worker in multiprocessing.active_children():
+    os.kill(worker.pid, signal.SIGINT)
+pool.submit(3, str)
+pool.submit(4, str)
+while len(heard) < 4:
+    heard += pool.events(1.0)
+pool.close()
+print([type(event).__name__ for event in heard])
+"""
+
+
+def test_no_worker_hears_ctrl_c_not_even_the_first():
+    # In a process of its own: what Python begins with the very first worker lets signals in.
+    answer = subprocess.run(
+        [sys.executable, "-c", ALL_WORKERS_INTERRUPTED], capture_output=True, text=True, timeout=60
+    )
+    assert answer.stderr == ""
+    assert answer.stdout == "['Done', 'Done', 'Done', 'Done']\n"
