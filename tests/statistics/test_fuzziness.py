@@ -50,3 +50,19 @@ def test_means_on_a_line_use_one_direction() -> None:
     spread = y.double().var(correction=0)
     expected = float((x[:, 0] - y).square().mean() / spread)
     assert ls.fuzziness(x, y) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "names", [[0, 1, 2], [7, 2, 400], [-1, 0, 1], [-(2**62), 5, 2**62], [3 * 10**9, 1, 2]]
+)
+@pytest.mark.parametrize("every_other", [False, True])
+def test_classes_may_have_any_integers_as_names(names: list[int], every_other: bool) -> None:
+    generator = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    x = generator.normal(size=(60, 5)) + y[:, None] * np.arange(5)
+    named = np.array(names)[y]
+    if every_other:  # labels that do not lie side by side in memory
+        named = np.repeat(named, 2)[::2]
+    assert ls.fuzziness(x, torch.from_numpy(named)) == pytest.approx(
+        by_pseudo_inverse(x, y, "count"), rel=1e-9
+    )

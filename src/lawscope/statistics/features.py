@@ -54,7 +54,7 @@ def as_labels(labels: Any, samples: int) -> Tensor:
             f"There are {samples} samples in the batch, but labels of shape {tuple(y.shape)}: one "
             "integer label per sample is needed."
         )
-    return y.to(torch.int64)
+    return y if y.dtype is torch.int64 else y.to(torch.int64)
 
 
 def _tensor(values: Any, what: str) -> Tensor:

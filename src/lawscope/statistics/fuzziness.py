@@ -46,9 +46,11 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         >>> round(fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1]), 12)
         0.04
     """
-    x = as_features(features).to("cpu", torch.float64)
+    x = as_features(features)
+    if x.dtype is not torch.float64 or x.device.type != "cpu":
+        x = x.to("cpu", torch.float64)
     n, d = x.shape
-    position, counts = _groups(as_labels(labels, n).cpu().numpy())
+    position, counts = _groups(as_labels(labels, n).numpy(force=True))
     if len(counts) < 2 or n <= len(counts):
         raise LawscopeError(
             f"{n} samples in {len(counts)} class(es): separation needs two classes and a "
@@ -90,11 +92,11 @@ def _spread(deviation: FloatArray, each: float | FloatArray) -> float:
 
 def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
     """Class position of each sample, and samples per class; by counting where labels are dense."""
-    if labels.max() > 4 * len(labels) or labels.min() < 0:
+    if np.maximum.reduce(labels.view(np.uint64)) > 4 * len(labels):  # the negative are huge here
         _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
         return inverse, counts
     every = np.bincount(labels)
-    if every.all():
+    if 0 not in every.tolist():
         return labels, every
     present = every > 0
     return (np.cumsum(present) - 1)[labels], every[present]
