@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -97,22 +98,6 @@ class CoMoments:
             full[rows.stop :, rows] = upper[:, rows.stop - rows.start :].T
         return full
 
-    def without(self, zz: Tensor, fold: int) -> Tensor:
-        """Σ zzᵀ over all but one fold, from that over all, shape (d, d)."""
-        rest = torch.empty_like(zz)
-        for rows, own in zip(self.rows, self._zz[fold], strict=True):
-            upper = torch.sub(zz[rows, rows.start :], own, out=rest[rows, rows.start :])
-            rest[rows.stop :, rows] = upper[:, rows.stop - rows.start :].T
-        return rest
-
-    def times(self, fold: int, vectors: Tensor) -> Tensor:
-        """Σ zzᵀ of one fold times vectors (d, q)."""
-        result = torch.zeros_like(vectors)
-        for rows, own in zip(self.rows, self._zz[fold], strict=True):
-            result[rows] += own @ vectors[rows.start :]
-            result[rows.stop :] += own[:, rows.stop - rows.start :].T @ vectors[rows]
-        return result
-
     def merge(self, other: CoMoments) -> None:
         """Add sums gathered in the same coordinates."""
         for ours, theirs in zip(self._zz, other._zz, strict=True):
@@ -157,6 +142,30 @@ class CoMoments:
     def _put(self, fold: int, full: Tensor) -> None:
         for rows, sums in zip(self.rows, self._zz[fold], strict=True):
             sums.copy_(full[rows, rows.start :])
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """Moments of n rows about their means z̄ and ȳ: Σ(z−z̄)(y−ȳ)ᵀ and Σ(y−ȳ)²."""
+
+    n: float
+    mean: Tensor
+    target_mean: Tensor
+    zy: Tensor
+    spread: Tensor
+
+
+def centred(zy: Tensor, yy: Tensor) -> Centred:
+    """Take the means off Σ z[1|y]ᵀ (d, 1 + q) and Σ [1|y][1|y]ᵀ."""
+    n = float(yy[0, 0])
+    mean, target_mean = zy[:, 0] / n, yy[0, 1:] / n
+    return Centred(
+        n,
+        mean,
+        target_mean,
+        zy[:, 1:] - n * torch.outer(mean, target_mean),
+        yy.diagonal()[1:] - n * target_mean.square(),
+    )
 
 
 def _zeros(device: torch.device | str, *shape: int) -> Tensor:

@@ -16,7 +16,7 @@ LOST_FLOAT32 = 1e-6
 RESOLVED = 1e-13  # smallest share of the largest eigenvalue that float64 moments can tell from 0
 RESOLVED_FAST = 1e-6  # by moments of float32 products
 CONSTANT = 1e-14  # share of its value that rounding may move a feature that never changes
-ROUGHLY = 1e-2  # how well eigenvalues are known when coordinates are chosen
+ROUGHLY = 0.1  # how well eigenvalues are known when coordinates are chosen
 
 
 def rank_tolerance(dtype: torch.dtype) -> float:

@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lawscope.statistics.comoments import CoMoments
+from lawscope.statistics.comoments import CoMoments, centred
 from lawscope.statistics.directions import Directions
 from lawscope.statistics.feature_basis import RESOLVED, FeatureBasis
+from lawscope.statistics.left_out import LeftOut, share
 from lawscope.statistics.pivoted_cholesky import (
     correlations,
     pivoted_cholesky,
@@ -24,7 +25,8 @@ from lawscope.statistics.token_sums import TokenSums
 from lawscope.statistics.triangular_rows import TriangularRows
 
 FloatArray = NDArray[np.float64]
-EIGENVALUES = 1e-5  # how well those at the ends are known: the condition number to five digits
+EIGENVALUES = 1e-4  # how well those at the ends are known: the condition number to four digits
+ACCURACY = {torch.float64: 1e-12, torch.float32: 1e-7}  # of regressions without one fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,32 +55,6 @@ class Regression:
     onehot_error: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class _Centred:
-    """Moments about the means: n, z̄, ȳ, Σ(z−z̄)(z−z̄)ᵀ, Σ(z−z̄)(y−ȳ)ᵀ, Σ(y−ȳ)²."""
-
-    n: float
-    mean: Tensor
-    target_mean: Tensor
-    zz: Tensor
-    zy: Tensor
-    spread: Tensor
-
-
-def _centred(zz: Tensor, zy: Tensor, yy: Tensor) -> _Centred:
-    """Take the means off; ``zz`` is overwritten."""
-    n = float(yy[0, 0])
-    mean, target_mean = zy[:, 0] / n, yy[0, 1:] / n
-    return _Centred(
-        n,
-        mean,
-        target_mean,
-        zz.addr_(mean, mean, alpha=-n),
-        zy[:, 1:] - n * torch.outer(mean, target_mean),
-        yy.diagonal()[1:] - n * target_mean.square(),
-    )
-
-
 def regress(
     moments: CoMoments,
     basis: FeatureBasis,
@@ -97,25 +73,29 @@ def regress(
         resolved: eigenvalues below this share of the largest are rounding of the moments.
         work: precision in which sums per token type are taken through the factor.
     """
-    zz, zy, yy = moments.zz(), moments.zy.sum(dim=0), moments.yy.sum(dim=0)
-    total = _centred(zz.clone(), zy, yy)
-    directions = _directions(total, basis, tolerance, resolved)
-    factor, explained, _ = _solve(total, directions, directions.lower)
-    deleted, errors = [], []
+    zy, yy = moments.zy.sum(dim=0), moments.yy.sum(dim=0)
+    total = centred(zy, yy)
+    zz = moments.zz().addr_(total.mean, total.mean, alpha=-total.n)
+    directions = _directions(zz, total.n, basis, tolerance, resolved)
+    lower = directions.lower
+    if lower is None:
+        lower, _ = torch.linalg.cholesky_ex(directions.square(zz.clone()))
+    half = torch.linalg.solve_triangular(
+        lower, directions.reduce(total.zy.T.clone()).T, upper=False
+    )
+    spread, explained = total.spread, half.square().sum(dim=0)
+    left_out = LeftOut(moments, zz, zy, yy, directions, lower, ACCURACY[work])
     present = [f for f in range(moments.folds) if float(moments.counts[f]) > 0]
-    for fold in present if len(present) > 1 else []:
-        pr, error = _without(zz, zy, yy, moments, fold, directions)
-        deleted.append(pr)
-        errors.append(error)
-    spread = total.spread
-    upper = factor.T.to(work)
+    without = [left_out(fold) for fold in present] if len(present) > 1 else []
+    deleted, errors = [pr for pr, _ in without], [error for _, error in without]
+    upper = lower.T.to(work)
     onehots = [_onehot(sums, total.mean, directions, upper) for sums in tokens]
     cv = torch.stack(errors).sum(dim=0) / spread if errors else torch.full_like(spread, math.nan)
     return Regression(
         n=round(total.n),
         rank=directions.rank,
         condition=directions.condition,
-        pr=_share(spread - explained, spread).cpu().numpy(),
+        pr=share(spread - explained, spread).cpu().numpy(),
         deleted=np.stack([pr.cpu().numpy() for pr in deleted])
         if deleted
         else np.zeros((0, len(spread))),
@@ -123,47 +103,6 @@ def regress(
         onehot=np.array([value for value, _ in onehots]),
         onehot_error=np.array([error for _, error in onehots]),
     )
-
-
-def _share(rest: Tensor, spread: Tensor) -> Tensor:
-    """SSE/SST; undefined for a target that never changes."""
-    return torch.where(spread > 0, rest.clamp(min=0) / spread, math.nan)
-
-
-def _solve(
-    part: _Centred, directions: Directions, factor: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Cholesky factor, explained sum of squares (q,) and coefficients (d, q)."""
-    if factor is None:
-        factor, info = torch.linalg.cholesky_ex(directions.square(part.zz))
-        if int(info):  # a direction that only the missing fold had
-            nothing = torch.full_like(part.spread, math.nan)
-            return factor, nothing, torch.full_like(part.zy, math.nan)
-    targets = directions.reduce(part.zy.T.clone()).T
-    half = torch.linalg.solve_triangular(factor, targets, upper=False)
-    beta = torch.linalg.solve_triangular(factor.T, half, upper=True)
-    return factor, half.square().sum(dim=0), directions.expand(beta)
-
-
-def _without(
-    zz: Tensor, zy: Tensor, yy: Tensor, moments: CoMoments, fold: int, directions: Directions
-) -> tuple[Tensor, Tensor]:
-    """PR of the other folds, and the squared error of predicting this fold from them."""
-    own_zy, own_yy = moments.zy[fold], moments.yy[fold]
-    part = _centred(moments.without(zz, fold), zy - own_zy, yy - own_yy)
-    if part.n <= directions.rank + 1:
-        nothing = torch.full_like(part.spread, math.nan)
-        return nothing, nothing
-    _, explained, beta = _solve(part, directions)
-    constant = part.target_mean - part.mean @ beta
-    cross = (own_zy[:, 1:] * beta).sum(dim=0) + own_yy[0, 1:] * constant
-    square = (
-        (beta * moments.times(fold, beta)).sum(dim=0)
-        + 2 * constant * (own_zy[:, 0] @ beta)
-        + own_yy[0, 0] * constant.square()
-    )
-    error = own_yy.diagonal()[1:] - 2 * cross + square
-    return _share(part.spread - explained, part.spread), error
 
 
 def _onehot(
@@ -188,17 +127,17 @@ def _onehot(
 
 
 def _directions(
-    total: _Centred, basis: FeatureBasis, tolerance: float, resolved: float
+    zz: Tensor, n: float, basis: FeatureBasis, tolerance: float, resolved: float
 ) -> Directions:
     if basis.inverse is not None:
-        return _whitened(total, basis.inverse, tolerance)
-    share, least = max(tolerance**2, resolved), basis.rounding(total.n)
-    found = spanning_columns(total.zz, least, share, EIGENVALUES)
+        return _whitened(zz, basis.inverse, tolerance)
+    least_share, least = max(tolerance**2, resolved), basis.rounding(n)
+    found = spanning_columns(zz, least, least_share, EIGENVALUES)
     if found is not None:
         off = found.off if len(found.off) else None
         return Directions(found.rank, found.condition, off=off, lower=found.lower)
-    correlation = correlations(total.zz, least)
-    rank, condition = rank_and_condition(correlation, share)
+    correlation = correlations(zz, least)
+    rank, condition = rank_and_condition(correlation, least_share)
     return Directions(rank, condition, off=_dependent(correlation, rank))
 
 
@@ -210,12 +149,12 @@ def _dependent(correlation: Tensor, rank: int) -> Tensor | None:
     return pivots[rank:].to(correlation.device)
 
 
-def _whitened(total: _Centred, inverse: Tensor, tolerance: float) -> Directions:
+def _whitened(zz: Tensor, inverse: Tensor, tolerance: float) -> Directions:
     """Directions of whitened coordinates, ranked by the singular values of the features.
 
     With M = QΛQᵀ, R = Λ^½Qᵀ·inverse has RᵀR = XᵀX without ever squaring the condition number.
     """
-    values, vectors = torch.linalg.eigh(total.zz)
+    values, vectors = torch.linalg.eigh(zz)
     values = values.clamp(min=0)
     root = values.sqrt()[:, None] * (vectors.T @ inverse)
     scale = root.norm(dim=0)
