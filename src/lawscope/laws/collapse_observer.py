@@ -16,6 +16,7 @@ from lawscope.capture.head import Head, find_head
 from lawscope.capture.session import Session
 from lawscope.capture.stations import Station
 from lawscope.errors import LawscopeError, NotApplicableError
+from lawscope.laws.class_names import class_names_of
 from lawscope.laws.collapse_advice import advise_collapse
 from lawscope.laws.collapse_metrics import (
     NC1,
@@ -36,7 +37,7 @@ from lawscope.laws.collapse_result import Collapse
 from lawscope.laws.collapse_verdict import judge_collapse
 from lawscope.laws.line import log_or_nan
 from lawscope.laws.registry import law
-from lawscope.laws.separation_observer import FOLDS, class_names_of
+from lawscope.laws.separation_observer import FOLDS
 from lawscope.laws.uncertainty import Replicates, Uncertainty
 from lawscope.statistics.class_decisions import ClassDecisions, Decisions
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter

@@ -15,14 +15,13 @@ from lawscope.capture.select import GRANULARITIES, select
 from lawscope.capture.session import Session
 from lawscope.capture.stations import Station
 from lawscope.errors import LawscopeError
-from lawscope.laws.advice import advise
-from lawscope.laws.line import LineFit, fit_line, log_or_nan
 from lawscope.laws.registry import law
 from lawscope.laws.separation_result import Separation
-from lawscope.laws.uncertainty import Replicates, Uncertainty
-from lawscope.laws.verdict import MIN_STATIONS, judge
+from lawscope.laws.separation_summary import summarise
+from lawscope.laws.uncertainty import Uncertainty
+from lawscope.laws.verdict import MIN_STATIONS
 from lawscope.statistics.between import Weighting
-from lawscope.statistics.bootstrap import BOOTSTRAPS, bootstrap
+from lawscope.statistics.bootstrap import bootstrap
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge
 from lawscope.statistics.features import as_labels
@@ -125,48 +124,7 @@ class SeparationObserver:
 
     def result(self) -> Separation:
         """Fit, judge and advise once all passes are done."""
-        fits = {name: self._fit(chosen) for name, chosen in self.candidates.items()}
-        granularity = self._granularity(fits)
-        chosen = self.candidates[granularity]
-        parts = [self.parts[s.operation] for s in chosen]
-        values = np.array([p.value for p in parts])
-        curve, replicates, fit = log_or_nan(values), self._replicates(chosen), fits[granularity]
-        interval = None
-        if replicates is not None:
-            low, high = replicates.interval(lambda c: c, curve)
-            interval = np.exp(np.stack([low, high], axis=1))
-        verdict, reason = judge(fit, curve, replicates)
-        names = tuple(s.name for s in chosen)
-        classes, counts = parts[0].classes, parts[0].counts
-        return Separation(
-            stations=names,
-            values=values,
-            interval=interval,
-            classwise=np.stack([p.classwise for p in parts]),
-            classes=classes,
-            counts=counts,
-            class_names=class_names_of(self.class_names, classes),
-            dims=tuple(p.dim for p in parts),
-            ranks=tuple(p.rank for p in parts),
-            fit=fit,
-            verdict=verdict,
-            reason=reason,
-            advice=advise(
-                verdict=verdict,
-                granularity=granularity,
-                stations=names,
-                curve=curve,
-                fit=fit,
-                replicates=replicates,
-                granularities=fits,
-                counts=counts,
-            ),
-            granularity=granularity,
-            granularities=fits,
-            settings=self._settings(chosen, int(counts.sum())),
-            warnings=_warnings(names, parts) + self._left_out(granularity),
-            replicates=replicates,
-        )
+        return summarise(self)
 
     def _expected_classes(self) -> int:
         """A guess before the data is seen: labels of the first batch, width of the output."""
@@ -243,63 +201,6 @@ class SeparationObserver:
         for scatter in self.scatter.values():
             scatter.index = self.index
 
-    def _replicates(self, chosen: Sequence[Station]) -> Replicates | None:
-        if self.uncertainty is None:
-            return None
-        rows = [
-            self.parts[s.operation].deleted
-            if self.uncertainty == "jackknife"
-            else self.resamples[s.operation]
-            for s in chosen
-        ]
-        curves = log_or_nan(np.stack(rows, axis=1))
-        return Replicates(curves, self.uncertainty) if len(curves) > 1 else None
-
-    def _fit(self, chosen: Sequence[Station]) -> LineFit:
-        values = np.array([self.parts[s.operation].value for s in chosen])
-        return fit_line(values, self._replicates(chosen))
-
-    def _granularity(self, fits: dict[str, LineFit]) -> str:
-        """What was asked for, or under "auto" the one with the straightest fall."""
-        if self.selector != "auto":
-            return self.selector if self.selector in GRANULARITIES else "chosen"
-        return min(fits, key=lambda name: np.nan_to_num(fits[name].pearson, nan=1.0))
-
-    def _left_out(self, granularity: str) -> tuple[str, ...]:
-        """Layers that could not be measured, which must not go unsaid."""
-        names = self.session.stations.skipped
-        if granularity != "layers" or not names:
-            return ()
-        some = ", ".join(f"'{n}'" for n in names[:4]) + (" …" if len(names) > 4 else "")
-        return (
-            f"{len(names)} layer(s) are left out because their activations have no row per sample "
-            f"({some}).",
-        )
-
-    def _settings(self, chosen: Sequence[Station], samples: int) -> dict[str, Any]:
-        strategies = dict(zip(self.measured, self.plan.strategies, strict=True))
-        pooling = self.session.pooling
-        return {
-            "samples": samples,
-            "passes": self.session.passes,
-            "mode": self.session.mode,
-            "strategy": [strategies[s.operation] for s in chosen],
-            "pooling": [
-                (pooling if isinstance(pooling, str) else getattr(pooling, "__name__", "custom"))
-                if s.sequence
-                else "flatten"
-                for s in chosen
-            ],
-            "selector": self.selector if isinstance(self.selector, str) else list(self.selector),
-            "uncertainty": self.uncertainty,
-            "replicates": self.index.folds
-            if self.uncertainty == "jackknife"
-            else (BOOTSTRAPS if self.uncertainty else 0),
-            "weighting": self.weighting,
-            "memory_bytes": self.memory,
-            "seconds": round(time.perf_counter() - self.begun, 3),
-        }
-
 
 def _check_settings(uncertainty: Any, folds: int, weighting: Any) -> None:
     if uncertainty not in ("jackknife", "bootstrap", None):
@@ -335,45 +236,3 @@ def _dim(station: Station, pooling: Pooling) -> int:
     if station.sequence and pooling in ("mean", "first", "last"):
         return station.shape[-1]
     return int(np.prod(station.shape))
-
-
-def class_names_of(given: Sequence[str] | None, classes: NDArray[np.int64]) -> tuple[str, ...]:
-    """Names of the classes seen: those given, in order or by label, or the labels as text."""
-    if given is None:
-        return tuple(str(c) for c in classes)
-    if len(given) == len(classes):
-        return tuple(given)
-    # Names for more classes than were seen: labels index into them.
-    if classes.min() >= 0 and classes.max() < len(given):
-        return tuple(given[c] for c in classes)
-    raise LawscopeError(f"There are {len(given)} class names for {len(classes)} classes.")
-
-
-def _warnings(names: Sequence[str], parts: Sequence[ClassFuzziness]) -> tuple[str, ...]:
-    """What deserves a look, as sentences."""
-    sentences = []
-    single = parts[0].classes[parts[0].counts == 1]
-    if len(single):
-        some = ", ".join(map(str, single[:5])) + (" …" if len(single) > 5 else "")
-        sentences.append(
-            f"{len(single)} class(es) have a single sample ({some}): they count in SSb but have "
-            "no spread of their own; add samples or leave them out."
-        )
-    for name, part in zip(names, parts, strict=True):
-        full = min(len(part.classes) - 1, part.dim)
-        if np.isnan(part.value):
-            sentences.append(
-                f"At station '{name}' all class means coincide (a dead layer?): D has no meaning "
-                "there, and the line cannot be fitted."
-            )
-        elif part.value == 0:
-            sentences.append(
-                f"At station '{name}' every sample sits exactly on its class mean: D is 0 and has "
-                "no logarithm, so the line cannot be fitted."
-            )
-        elif part.rank < full:
-            sentences.append(
-                f"At station '{name}' the class means span {part.rank} of {full} directions: some "
-                "classes share a mean or lie on a line."
-            )
-    return tuple(sentences)
