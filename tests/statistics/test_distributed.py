@@ -36,8 +36,17 @@ def work(rank, world, folder, answers):
         for strategy in ("held", "two-pass"):
             result = ls.separation(model, [(x, y)], distributed=True, strategy=strategy)
             answers[rank, "model", strategy] = (result.values.tolist(), result.fit.interval["rho"])
+        for kind, loader in {"list": [(x, y)], "read once": iter([(x, y)])}.items():
+            found = ls.collapse(model, loader, distributed=True)
+            answers[rank, "collapse", kind] = (numbers(found), found.interval["D"])
     finally:
         dist.destroy_process_group()
+
+
+def numbers(found):
+    """What a measurement of collapse says, whatever the order of the samples."""
+    listed = [found.nc1.D, found.nc1.cdnv, found.nc3, found.nc4, found.accuracy]
+    return [*listed, *found.counts, *found.class_accuracy, *found.mean_cosines.ravel()]
 
 
 @pytest.mark.parametrize("world", [2, 4])
@@ -50,17 +59,20 @@ def test_several_processes_give_the_value_of_one(world, tmp_path):
     torch.manual_seed(3)
     model = cases.sequential().double()
     alone = ls.separation(model, (x.double(), y)).values
-    assert len(answers) == 4 * world
+    collapse = numbers(ls.collapse(model, (x.double(), y)))
+    assert len(answers) == 6 * world
     for (_, *kind), answer in answers.items():
         if kind[0] == "model":
             values, rho = answer
             assert values == pytest.approx(alone, rel=1e-9)
             assert rho[0] < rho[1]
+        elif kind[0] == "collapse":
+            assert answer[0] == pytest.approx(collapse, rel=1e-9)
         else:
             assert answer == pytest.approx(oracles.fuzziness(x, y), rel=1e-10)
     # Every rank has the same interval, to the last bit.
-    for strategy in ("held", "two-pass"):
-        assert len({answers[rank, "model", strategy][1] for rank in range(world)}) == 1
+    for kind in [("model", "held"), ("model", "two-pass"), ("collapse", "list")]:
+        assert len({answers[rank, *kind][1] for rank in range(world)}) == 1
 
 
 def test_without_a_process_group_it_says_so():

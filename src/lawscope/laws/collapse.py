@@ -27,6 +27,7 @@ def collapse(
     uncertainty: Uncertainty | None = "jackknife",
     memory: str | int = DEFAULT_MEMORY,
     class_names: Sequence[str] | None = None,
+    distributed: bool = False,
     mode: Mode = "eval",
     progress: bool | None = None,
 ) -> Collapse:
@@ -57,6 +58,7 @@ def collapse(
         uncertainty: "jackknife" for an interval of NC1, or None.
         memory: features are held up to this budget; beyond it the data is read twice.
         class_names: names of the classes in the order of their sorted labels.
+        distributed: merge over the ranks of ``torch.distributed``; every rank must call it.
         mode: see :func:`lawscope.separation`.
         progress: show a bar; by default when it takes long and a terminal is there.
 
@@ -90,6 +92,7 @@ def collapse(
             uncertainty=uncertainty,
             memory=memory,
             class_names=class_names,
+            distributed=distributed,
         )
         session.measure([observer], "measuring collapse")
     result = observer.result()

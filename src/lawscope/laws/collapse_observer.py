@@ -41,6 +41,7 @@ from lawscope.laws.separation_observer import FOLDS
 from lawscope.laws.uncertainty import Replicates, Uncertainty
 from lawscope.statistics.class_decisions import ClassDecisions, Decisions
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
+from lawscope.statistics.distributed import all_merge, gathered
 from lawscope.statistics.features import as_labels
 from lawscope.statistics.group_index import GroupIndex
 from lawscope.statistics.memory import DEFAULT_MEMORY, Load, Strategy, parse_memory
@@ -66,8 +67,9 @@ class CollapseObserver:
         uncertainty: Uncertainty | None = "jackknife",
         memory: str | int = DEFAULT_MEMORY,
         class_names: Sequence[str] | None = None,
+        distributed: bool = False,
     ) -> None:
-        self.session, self.class_names = session, class_names
+        self.session, self.class_names, self.distributed = session, class_names, distributed
         self.given = None if counts is None else check_counts(counts)
         self.begun = time.perf_counter()
         self.head = find_head(session, head)
@@ -119,6 +121,8 @@ class CollapseObserver:
         """Decide by the means of the first pass, on held features or in a second pass."""
         if self.done:
             return
+        if self.distributed:
+            self._merge_ranks()
         if self.decisions is None:
             self._check()
             self.scatter.next_pass()
@@ -187,12 +191,23 @@ class CollapseObserver:
         )
         return dataclasses.replace(result, advice=advise_collapse(result))
 
+    def _merge_ranks(self) -> None:
+        self.scatter = all_merge(self.scatter)
+        self.index.adopt(self.scatter.classes)
+        self.scatter.index = self.index
+        if self.decisions is None:
+            self.samples = sum(gathered(self.samples))
+        else:
+            self.decisions = all_merge(self.decisions)
+
     def _strategy(self) -> Strategy:
         source, width = self.session.source, self.head.weight.shape[1]
         load = Load(self.head.station.name, width, self.head.station.dtype.itemsize)
         groups = len(self.head.weight) * self.index.folds
         if source.read_once:
             return "held"
+        if self.distributed:  # ranks must agree whatever their shards look like
+            return "two-pass"
         fits = source.samples is not None and load.held_bytes(groups, source.samples) <= self.memory
         return "held" if fits else "two-pass"
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch.distributed as dist
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.class_scatter import ClassScatter
+
+
+class Mergeable(Protocol):
+    """A statistic that can take in what another has seen."""
+
+    def merge(self, other: Any) -> None:
+        """Add what ``other``, of the same settings, has seen."""
+
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Mergeable)
 
 
-def all_merge(statistic: ClassScatter) -> ClassScatter:
+def all_merge(statistic: M) -> M:
     """Merge the statistics of all ranks, in rank order, on every rank.
 
     Every rank must call it. The order makes the result the same to the last bit on all ranks,
