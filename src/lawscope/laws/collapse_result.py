@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lawscope.axes import SQUARE, given_or_new
 from lawscope.capture.head import Head
 from lawscope.laws.collapse_metrics import NC1, NC2, Energies, MinorityCosine
 from lawscope.laws.separation_result import Verdict, finite
@@ -131,10 +132,7 @@ class Collapse:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the cosine of every pair of classifiers, the largest classes first."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(4.5, 4), layout="constrained")
+        ax = given_or_new(ax, SQUARE)
         order = np.argsort(-self.training_counts, kind="stable")
         image = ax.imshow(
             self.classifier_cosines[np.ix_(order, order)], vmin=-1, vmax=1, cmap="RdBu_r"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lawscope.axes import given_or_new
 from lawscope.laws.line import LineFit
 from lawscope.laws.separation_result import Verdict, finite
 from lawscope.laws.uncertainty import Replicates
@@ -117,10 +118,7 @@ class NextToken:
         Returns:
             The axes drawn on.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        ax = given_or_new(ax)
         index = np.arange(len(self.pr), dtype=np.float64)
         text = label or f"r = {self.fit.pearson:.3f}, ρ = {self.fit.rho:.4f}"
         (points,) = ax.plot(index[1:], self.pr[1:], "o", label=text)

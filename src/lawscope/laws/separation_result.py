@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lawscope.axes import given_or_new
 from lawscope.laws.line import LineFit
 from lawscope.laws.uncertainty import Replicates
 
@@ -128,10 +129,7 @@ class Separation:
         Returns:
             The axes drawn on.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        ax = given_or_new(ax)
         index = np.arange(len(self.values), dtype=np.float64)
         text = label or f"r = {self.fit.pearson:.3f}, ρ = {self.fit.rho:.3f}"
         (points,) = ax.plot(index, self.values, "o", label=text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from lawscope.axes import given_or_new
 from lawscope.errors import LawscopeError
 from lawscope.laws.separation import separation
 from lawscope.laws.separation_result import Separation
@@ -150,10 +151,7 @@ class StopWhenLawHolds:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw r with its interval against epochs, and the epoch the law came into effect."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        ax = given_or_new(ax)
         rows = self.table()
         ax.plot(rows["epoch"], rows["r"], "o-", label="r")
         ax.vlines(rows["epoch"], rows["low"], rows["high"], alpha=0.6)

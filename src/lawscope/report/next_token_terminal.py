@@ -9,12 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from lawscope.laws.language_report import LanguageReport
-from lawscope.laws.line import log_or_nan
 from lawscope.laws.next_token_result import NextToken
 from lawscope.report.next_token_view import fit_cards, size_cards
 from lawscope.report.numbers import fixed, shorten
 from lawscope.report.view import VERDICTS
-from lawscope.report.writer import STYLES, Writer, print_sentences
+from lawscope.report.writer import STYLES, Writer, card_table, log_shares, print_sentences
 
 MEANINGS = ("−1 is a perfect line", "kept per block", "first block to last", "kept by all")
 CHART_ROWS = 5
@@ -47,34 +46,13 @@ def print_language_summary(report: LanguageReport, console: Console) -> None:
 
 def _key_numbers(law: NextToken, write: Writer) -> Table:
     """The numbers of the fit as rows, those of the untrained model beside them."""
-    beside = [""] * 4 if law.control is None else [card.value for card in fit_cards(law.control)]
-    table = Table.grid(padding=(0, 2))
-    for justify in ("left", "right", "left", "left", "right"):
-        table.add_column(justify=justify, no_wrap=True)
-    titles = ("", "", "95 %" if law.fit.interval else "", "", "untrained" if law.control else "")
-    table.add_row(*(write.text(title, "dim") for title in titles))
-    for card, meaning, untrained in zip(fit_cards(law), MEANINGS, beside, strict=True):
-        table.add_row(
-            write.text(card.symbol, "bold"),
-            write.text(card.value),
-            write.text(card.interval, "dim"),
-            write.text(meaning, "dim"),
-            write.text(untrained),
-        )
-    return table
-
-
-def _shares(law: NextToken) -> np.ndarray:
-    """Where each log PR stands between the smallest and the largest, a little above 0."""
-    logs = log_or_nan(law.pr)
-    known = logs[np.isfinite(logs)]
-    span = float(np.ptp(known)) if len(known) else 0.0
-    return np.asarray(0.05 + 0.95 * (logs - (known.min() if len(known) else 0)) / (span or 1.0))
+    control = None if law.control is None else fit_cards(law.control)
+    return card_table(fit_cards(law), MEANINGS, control, write)
 
 
 def _chart(law: NextToken, write: Writer) -> Text:
     """Columns of log PR, the embedding set apart; several blocks to a column if they are many."""
-    shares = _shares(law)
+    shares = log_shares(law.pr)
     groups = np.array_split(shares[1:], min(len(shares) - 1, write.console.width - 13))
     wide = 2 if 2 * len(groups) <= write.console.width - 13 else 1
     first, *columns = (
@@ -103,7 +81,7 @@ def _blocks(law: NextToken, write: Writer) -> Table:
         justify = "left" if place in (1, 6) else "right"
         table.add_column(justify=justify, no_wrap=True, overflow="crop")  # type: ignore[arg-type]
     table.add_row(*(write.text(title, "dim") for title in titles))
-    shares = _shares(law)
+    shares = log_shares(law.pr)
     for index, name in enumerate(law.blocks):
         table.add_row(
             write.text(str(index), "dim"),

@@ -13,12 +13,12 @@ from rich.text import Text
 from lawscope.laws.collapse_result import Collapse
 from lawscope.laws.line import log_or_nan
 from lawscope.laws.report import Report
-from lawscope.laws.separation_result import FloatArray, Separation
+from lawscope.laws.separation_result import Separation
 from lawscope.report.collapse_view import VERDICTS as COLLAPSE_VERDICTS
 from lawscope.report.collapse_view import short_table
 from lawscope.report.numbers import count, number, one_of, percent, shorten
 from lawscope.report.view import VERDICTS, fit_cards, size_cards
-from lawscope.report.writer import STYLES, Writer, print_sentences
+from lawscope.report.writer import STYLES, Writer, card_table, log_shares, print_sentences
 
 MANY_STATIONS = 40
 ENDS = 8  # of so many stations, how many of the first and of the last have a row
@@ -62,21 +62,8 @@ def _key_numbers(report: Report, write: Writer) -> Table:
     law, control = report.separation, report.control
     unit = one_of(law.granularity)
     meanings = (f"kept per {unit}", "−1 is a perfect line", f"{unit}s to halve D", "kept by all")
-    beside = [""] * 4 if control is None else [card.value for card in fit_cards(control)]
-    table = Table.grid(padding=(0, 2))
-    for justify in ("left", "right", "left", "left", "right"):
-        table.add_column(justify=justify, no_wrap=True)
-    titles = ("", "", "95 %" if law.fit.interval else "", "", "untrained" if control else "")
-    table.add_row(*(write.text(title, "dim") for title in titles))
-    for card, meaning, untrained in zip(fit_cards(law), meanings, beside, strict=True):
-        table.add_row(
-            write.text(card.symbol, "bold"),
-            write.text(card.value),
-            write.text(card.interval, "dim"),
-            write.text(meaning, "dim"),
-            write.text(untrained),
-        )
-    return table
+    beside = None if control is None else fit_cards(control)
+    return card_table(fit_cards(law), meanings, beside, write)
 
 
 def _stations(law: Separation, write: Writer) -> Table:
@@ -105,7 +92,7 @@ def _stations(law: Separation, write: Writer) -> Table:
         table.add_column(justify="left" if index == 1 else "right", no_wrap=True, overflow="crop")
     table.add_column(no_wrap=True, overflow="crop")
     table.add_row(*(write.text(title, "dim") for title in titles), write.text("log D", "dim"))
-    shares = _shares(law.values)
+    shares = log_shares(law.values)
     for row in rows:
         if int(row[0]) == len(law.stations) - ENDS and len(rows) < len(law.stations):
             table.add_row("", write.text("…", "dim"))
@@ -160,19 +147,9 @@ def _width(cells: Iterable[str]) -> int:
     return max(cell_len(cell) for cell in cells)
 
 
-def _shares(values: FloatArray) -> FloatArray:
-    """Where each D stands between a little below the smallest and the largest, in log scale."""
-    logs = log_or_nan(values)
-    known = logs[np.isfinite(logs)]
-    if not len(known):
-        return logs
-    span = float(known.max() - known.min()) or 1.0
-    return np.asarray(0.05 + 0.95 * (logs - known.min()) / span)
-
-
 def _condensed(law: Separation, write: Writer) -> Text:
     """A small column chart of log D over all stations, several to a column if they are many."""
-    groups = np.array_split(_shares(law.values), min(len(law.values), write.console.width - 12))
+    groups = np.array_split(log_shares(law.values), min(len(law.values), write.console.width - 12))
     columns = [write.column(float(np.mean(group)), CHART_ROWS) for group in groups]
     known = law.values[np.isfinite(law.values) & (law.values > 0)]
     edges = (

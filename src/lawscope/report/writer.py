@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from lawscope.laws.line import log_or_nan
+from lawscope.report.view import Card
 
 STYLES = {"holds": "bold green", "does not hold": "bold red", "cannot be told": "bold yellow"}
 EIGHTHS_ACROSS = " ▏▎▍▌▋▊▉█"
@@ -70,3 +75,38 @@ def print_sentences(title: str, mark: str, sentences: Iterable[str], write: Writ
         write.console.print()
         write.console.print(write.text(title, "bold"))
         write.console.print(grid)
+
+
+def card_table(
+    cards: Sequence[Card], meanings: Sequence[str], control: Sequence[Card] | None, write: Writer
+) -> Table:
+    """Key numbers as rows: symbol, value, interval, a few words; the control's value beside."""
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "left", "left", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    between = "95 %" if any(card.interval for card in cards) else ""
+    titles = ("", "", between, "", "" if control is None else "untrained")
+    table.add_row(*(write.text(title, "dim") for title in titles))
+    beside = [""] * len(cards) if control is None else [card.value for card in control]
+    for card, meaning, untrained in zip(cards, meanings, beside, strict=True):
+        table.add_row(
+            write.text(card.symbol, "bold"),
+            write.text(card.value),
+            write.text(card.interval, "dim"),
+            write.text(meaning, "dim"),
+            write.text(untrained),
+        )
+    return table
+
+
+def log_shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where each value stands between the smallest and the largest in log scale, a little above 0.
+
+    What has no logarithm is NaN.
+    """
+    logs = log_or_nan(values)
+    known = logs[np.isfinite(logs)]
+    if not len(known):
+        return logs
+    span = float(np.ptp(known)) or 1.0
+    return np.asarray(0.05 + 0.95 * (logs - known.min()) / span)

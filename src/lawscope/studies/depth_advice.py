@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lawscope.axes import given_or_new
 from lawscope.laws.separation_result import finite
 
 if TYPE_CHECKING:
@@ -79,10 +80,7 @@ class DepthAdvice:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """D at the last hidden layer against depth on a log scale; candidates are filled."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        ax = given_or_new(ax)
         rows = self.table()
         for depth, seeds in zip(self.depths, self.values, strict=True):
             ax.plot([depth] * len(seeds), seeds, ".", color="grey", alpha=0.5)

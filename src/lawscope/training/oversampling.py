@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lawscope.axes import given_or_new
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled.groups import check_counts, check_number
 from lawscope.theory.layer_peeled.oversampling import collapse_floor
@@ -96,10 +97,7 @@ class OversamplingPlan:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the sizes as they are and as they are drawn, the largest first."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        ax = given_or_new(ax)
         order, index = np.argsort(-self.counts, kind="stable"), np.arange(len(self.counts))
         ax.bar(index, (self.counts * self.rates)[order], alpha=0.4, label="drawn")
         ax.bar(index, self.counts[order], label="samples")

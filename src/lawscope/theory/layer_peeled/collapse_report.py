@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lawscope.axes import given_or_new
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.theory.layer_peeled.oversampling import collapse_floor
 from lawscope.theory.layer_peeled.peel import peel
@@ -92,10 +93,7 @@ class CollapseReport:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the predicted minority cosine against E_W·E_H."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        ax = given_or_new(ax)
         energies = [o.weight_energy * o.feature_energy for o in self.outlooks]
         ax.plot(energies, [o.minority_cosine for o in self.outlooks], "o-")
         ax.set_xscale("log")

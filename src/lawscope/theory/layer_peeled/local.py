@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lawscope.axes import given_or_new
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled.groups import minority_of
 from lawscope.theory.layer_peeled.local_search import Minimum, Stack
@@ -92,10 +93,7 @@ class LocalPeeled:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the loss of every start, the least first, and that of neural collapse."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        ax = given_or_new(ax)
         ax.plot(np.arange(1, len(self.losses) + 1), np.sort(self.losses), "o-", label="found")
         ax.axhline(self.collapsed_loss, color="grey", linestyle="--", label="neural collapse")
         ax.set_xlabel("start, the best first")

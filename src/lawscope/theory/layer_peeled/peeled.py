@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lawscope.axes import SQUARE, given_or_new
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled.groups import (
     Grouping,
@@ -149,10 +150,7 @@ class Peeled:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the cosine of every pair of classifiers, the largest classes first."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(4.5, 4), layout="constrained")
+        ax = given_or_new(ax, SQUARE)
         order = np.argsort(-self.counts, kind="stable")
         image = ax.imshow(self.cosines[np.ix_(order, order)], vmin=-1, vmax=1, cmap="RdBu_r")
         ax.figure.colorbar(image, ax=ax, label="cosine between classifiers")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lawscope.axes import given_or_new
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled import two_groups
 from lawscope.theory.layer_peeled.groups import check_energy, check_length, check_number
@@ -98,10 +99,7 @@ class PeelSweep:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the minority cosine against R."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        ax = given_or_new(ax)
         ax.plot(self.ratios, self.cosines, "o-", markersize=3)
         ax.set_xscale("log")
         ax.set_xlabel("imbalance ratio R")
