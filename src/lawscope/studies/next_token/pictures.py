@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lawscope.report.study_figures import COLOURS, grid, plain_axis
+from lawscope.report.plane_pictures import plane_pictures
 from lawscope.studies.choice import every, rank_correlation
 from lawscope.studies.next_token._language import GPT, LARGER, TINY, gpts
 from lawscope.studies.study import Claim, Numbers, Study
@@ -134,27 +134,16 @@ CLAIMS = (
 
 def figure(numbers: Numbers) -> Figure:
     """One picture per block, in rows of four."""
-    shown, first = numbers["picture"], numbers["networks"][0]
-    blocks = shown["blocks"]
-    rows = -(-len(blocks) // 4)
-    drawing, axes = grid(rows, min(4, len(blocks)), "Features before three chosen tokens")
-    places = [axis for row in axes for axis in row]
-    for axis in places[len(blocks) :]:
-        axis.set_axis_off()
-    for index, (points, axis) in enumerate(zip(blocks, places, strict=False)):
-        for label, word in enumerate(numbers["words"]):
-            own = [p for p, k in zip(points, shown["labels"], strict=True) if k == label]
-            x, y = zip(*own, strict=True)
-            axis.scatter(x, y, s=9, color=COLOURS[label], marker="os^"[label], lw=0, label=word)
-        place = "embedding" if index == 0 else f"block {index}"
-        plain_axis(axis, f"{place}, silhouette {first['silhouette'][index]:.2f}")
-        axis.tick_params(labelbottom=False, labelleft=False)
-    handles, words = places[0].get_legend_handles_labels()
-    drawing.legend(
-        handles, words, loc="outside lower center", ncols=3, fontsize=8, frameon=False,
-        markerscale=2, title="next token", title_fontsize=8,
-    )  # fmt: skip
-    return drawing
+    shown, silhouettes = numbers["picture"], numbers["networks"][0]["silhouette"]
+    places = ["embedding", *(f"block {i}" for i in range(1, len(silhouettes)))]
+    return plane_pictures(
+        shown["blocks"],
+        shown["labels"],
+        numbers["words"],
+        titles=[f"{p}, silhouette {s:.2f}" for p, s in zip(places, silhouettes, strict=True)],
+        title="Features before three chosen tokens",
+        legend="next token",
+    )
 
 
 STUDY = Study(

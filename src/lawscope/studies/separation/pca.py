@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lawscope.report.study_figures import COLOURS, grid, plain_axis
+from lawscope.report.plane_pictures import plane_pictures
 from lawscope.studies.choice import choice, every, rank_correlation, training_of
 from lawscope.studies.separation.test_data import PAPER, SMOKE, plan
 from lawscope.studies.study import Claim, Numbers, Study
@@ -123,34 +123,15 @@ CLAIMS = (
 
 def figure(numbers: Numbers) -> Figure:
     """One picture per layer, in rows of four."""
-    shown, first = numbers["picture"], numbers["chosen"][0]
-    layers = shown["layers"]
-    rows = -(-len(layers) // 4)
-    figure, axes = grid(rows, min(4, len(layers)), "Features in the plane of their first two PCs")
-    places = [axis for row in axes for axis in row]
-    for axis in places[len(layers) :]:
-        axis.set_axis_off()
-    for index, (points, axis) in enumerate(zip(layers, places, strict=False)):
-        for label, name in enumerate(shown["names"]):
-            own = [p for p, k in zip(points, shown["labels"], strict=True) if k == label]
-            x, y = zip(*own, strict=True)
-            # Seven colours and five markers: no two of 35 classes look the same.
-            color, marker = COLOURS[label % len(COLOURS)], "os^Dv"[label % 5]
-            axis.scatter(x, y, s=9, color=color, marker=marker, lw=0, label=name)
-        place = "input" if index == 0 else f"layer {index}"
-        plain_axis(axis, f"{place}, silhouette {first['silhouette'][index]:.2f}")
-        axis.tick_params(labelbottom=False, labelleft=False)
-    handles, names = places[0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        names,
-        loc="outside lower center",
-        ncols=5,
-        fontsize=8,
-        frameon=False,
-        markerscale=2,
+    shown, silhouettes = numbers["picture"], numbers["chosen"][0]["silhouette"]
+    places = ["input", *(f"layer {i}" for i in range(1, len(silhouettes)))]
+    return plane_pictures(
+        shown["layers"],
+        shown["labels"],
+        shown["names"],
+        titles=[f"{p}, silhouette {s:.2f}" for p, s in zip(places, silhouettes, strict=True)],
+        title="Features in the plane of their first two PCs",
     )
-    return figure
 
 
 STUDY = Study(
