@@ -38,6 +38,12 @@ def test_families(family):
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma2", "olmo", "gpt2", "gpt-1"])
+def test_the_norm_is_found_in_float64(family):
+    """Llama's and Gemma's compute in float32 inside, whatever the dtype of the stream."""
+    assert found(build(family).double()).norm.kind == CAUSAL[family][3]
+
+
 def test_plain_pytorch():
     look = found(gpt(VOCABULARY, WIDTH, DEPTH, 2, 64))
     assert look.blocks.names == ("blocks.0", "blocks.1", "blocks.2", "blocks.3")
