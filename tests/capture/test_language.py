@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from lawscope.capture.language_session import open_language
-from lawscope.capture.token_batches import mask_tokens, model_inputs, places, read_tokens
+from lawscope.capture.places import mask_tokens, places
+from lawscope.capture.token_batches import model_inputs, read_tokens
 from lawscope.errors import LawscopeError
 from lawscope.zoo.language import gpt
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from lawscope.capture.token_batches import MASKED_SHARE
+from lawscope.capture.places import MASKED_SHARE
 from lawscope.capture.windows import Windows, encoder_of, pack, read_tokens_of
 from lawscope.cli.language_target import Loaded
 from lawscope.cli.text import pieces

@@ -12,18 +12,9 @@ from torch import Tensor, nn
 
 from lawscope.capture.language_probe import LanguageModel
 from lawscope.capture.language_session import LanguageSession, open_language
+from lawscope.capture.places import Places, first_token, mask_tokens, places, special_tokens
 from lawscope.capture.row_norm import RowNorm
-from lawscope.capture.token_batches import (
-    Places,
-    Task,
-    TokenBatch,
-    first_token,
-    mask_tokens,
-    model_inputs,
-    places,
-    read_tokens,
-    special_tokens,
-)
+from lawscope.capture.token_batches import Task, TokenBatch, model_inputs, read_tokens
 from lawscope.capture.untouched import unwrapped
 from lawscope.errors import LawscopeError
 from lawscope.laws.next_token_result import NextToken

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from lawscope.capture.places import OFFSETS
 from lawscope.capture.row_norm import RowNorm
-from lawscope.capture.token_batches import OFFSETS, TASKS, Task
+from lawscope.capture.token_batches import TASKS, Task
 from lawscope.errors import LawscopeError
 from lawscope.statistics.comoments import PRECISIONS, Precision
 
