@@ -117,6 +117,53 @@ def test_blocks_in_a_sequential_and_as_attributes():
     assert found(Model(holder)).blocks.names == ("blocks.layer0", "blocks.layer1", "blocks.layer2")
 
 
+def encoder_decoder(kind, encoder, decoder):
+    import transformers
+
+    if kind == "t5":
+        config = transformers.T5Config(
+            vocab_size=VOCABULARY, d_model=WIDTH, d_kv=8, d_ff=24, num_heads=2,
+            num_layers=encoder, num_decoder_layers=decoder, decoder_start_token_id=0,
+        )  # fmt: skip
+        return transformers.T5ForConditionalGeneration(config)
+    config = transformers.BartConfig(
+        vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=encoder, decoder_layers=decoder,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=24,
+        decoder_ffn_dim=24, max_position_embeddings=64,
+    )  # fmt: skip
+    return transformers.BartForConditionalGeneration(config)
+
+
+@pytest.mark.parametrize(("kind", "path"), [("t5", "decoder.block"), ("bart", "decoder.layers")])
+@pytest.mark.parametrize(("encoder", "decoder"), [(8, 2), (4, 1), (1, 1), (2, 4)])
+@pytest.mark.parametrize("lengths", [(12, 12), (20, 16), (2, 2), (9, 20)])
+def test_the_decoder_is_measured_whatever_the_lengths(kind, path, encoder, decoder, lengths):
+    torch.manual_seed(0)
+    ids = torch.randint(5, VOCABULARY, (3, 20))
+    batch = {"input_ids": ids[:, : lengths[0]], "decoder_input_ids": ids[:, : lengths[1]]}
+    names = found(encoder_decoder(kind, encoder, decoder), batch, "encoder-decoder").blocks.names
+    assert [name[-len(path) - 2 :] for name in names] == [f"{path}.{i}" for i in range(decoder)]
+
+
+def test_layers_of_a_single_block_are_no_blocks():
+    class Nested(nn.Module):
+        def __init__(self, *layers):
+            super().__init__()
+            self.layers = nn.ModuleList(layers)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    class Feed(Block):
+        pass
+
+    assert found(Model(nn.ModuleList([Nested(Block(), Feed())]))).blocks.names == ("blocks.0",)
+    inner = found(Model(nn.ModuleList([Nested(Block(), Block())]))).blocks.names
+    assert inner == ("blocks.0.layers.0", "blocks.0.layers.1")
+
+
 def test_no_blocks():
     with pytest.raises(LawscopeError, match="no blocks"):
         found(nn.Sequential(nn.Embedding(VOCABULARY, WIDTH), nn.Linear(WIDTH, VOCABULARY)))

@@ -210,6 +210,12 @@ def test_every_other_block(small):
     assert half.pr == pytest.approx(whole.pr[[0, 2, 4]], rel=1e-12)
 
 
+def test_a_step_beyond_the_last_block(small):
+    assert measure(small, every=DEPTH).blocks == ("embedding", "blocks.3")
+    with pytest.raises(ls.LawscopeError, match=r"every=5 leaves out all of the model's 4 blocks"):
+        measure(small, every=5)
+
+
 def test_onehot_is_free_of_the_vocabulary(small):
     order = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(4))
     model = copy.deepcopy(small)

@@ -103,18 +103,18 @@ def watch(model: nn.Module, inputs: Inputs, shape: Sequence[int]) -> list[Call]:
     return calls
 
 
-def find_blocks(model: nn.Module, calls: Sequence[Call], last: bool = False) -> Blocks:
+def find_blocks(model: nn.Module, calls: Sequence[Call]) -> Blocks:
     """The children of one container that carry the stream from (B, T, d) to (B, T, d).
 
     Candidates are runs of neighbouring children of any module, each called once, in order, with
     the same width d in and out, and with parameters. Outside ``ModuleList`` and ``Sequential``
-    they must be of one class. The candidate with most parameters is taken.
+    they must be of one class. The candidate with most parameters is taken; of several around the
+    same parameters the one with most modules of one class, else the outermost: attention and
+    feed-forward layers of a model with a single block are no blocks.
 
     Args:
         model: the language model.
         calls: from :func:`watch`.
-        last: prefer the candidate that ran last among those at least half as large as the
-            largest: the decoder of an encoder–decoder.
 
     Raises:
         LawscopeError: there is no such container.
@@ -128,10 +128,7 @@ def find_blocks(model: nn.Module, calls: Sequence[Call], last: bool = False) -> 
             "blocks in a ModuleList or Sequential."
         )
     sizes = [sum(_parameters(call.module) for call in run) for run in candidates]
-    chosen = candidates[max(range(len(sizes)), key=lambda i: (sizes[i], len(candidates[i])))]
-    if last:
-        large = [c for c, size in zip(candidates, sizes, strict=True) if 2 * size >= max(sizes)]
-        chosen = max(large, key=lambda c: (c[-1].entered, sum(_parameters(x.module) for x in c)))
+    chosen = candidates[max(range(len(sizes)), key=lambda i: (sizes[i], _depth(candidates[i])))]
     paths = {module: path for path, module in model.named_modules()}
     tensors = [chosen[0].stream_in, *(call.stream_out for call in chosen)]
     streams = [t for t in tensors if t is not None]
@@ -166,6 +163,11 @@ def _runs(parent: nn.Module, once: dict[nn.Module, Call]) -> list[list[Call]]:
             runs.append([])
         runs[-1].append(call)
     return [r for r in runs if len(r) > (1 if loose else 0)]
+
+
+def _depth(run: Sequence[Call]) -> int:
+    """How many blocks a run is: modules of several classes may be the layers of one."""
+    return len(run) if len({type(call.module) for call in run}) == 1 else 1
 
 
 def _carries(call: Call) -> bool:

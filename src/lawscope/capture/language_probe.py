@@ -45,7 +45,7 @@ def look(model: nn.Module, batch: TokenBatch, task: Task) -> LanguageModel:
         )
     small = _small(batch, task)
     calls = watch(model, model_inputs(model, small, small.ids, task), small.ids.shape)
-    blocks = find_blocks(model, calls, last=task == "encoder-decoder")
+    blocks = find_blocks(model, calls)
     if task == "causal":
         _check_causal(model, calls, blocks)
     norm, module = find_final_norm(calls, blocks)
@@ -55,10 +55,13 @@ def look(model: nn.Module, batch: TokenBatch, task: Task) -> LanguageModel:
 def _small(batch: TokenBatch, task: Task) -> TokenBatch:
     """The first tokens of the first sequences, taken as real ones.
 
-    In a causal task they come twice, the second time with another last token.
+    In a causal task they come twice, the second time with another last token. An encoder reads
+    another number of tokens than the decoder: the stream of the one is then told from that of the
+    other by its shape.
     """
-    extra = {k: v[:SEQUENCES] for k, v in batch.extra.items() if k == "input_ids"}  # an encoder's
     ids = batch.ids[:SEQUENCES, :TOKENS]
+    extra = {k: v[:SEQUENCES] for k, v in batch.extra.items() if k == "input_ids"}  # an encoder's
+    extra = {k: v[:, :-1] if v.shape[1] == ids.shape[1] else v for k, v in extra.items()}
     if task == "causal":
         changed = ids.clone()
         same = ids[:, 0] == ids[:, -1]

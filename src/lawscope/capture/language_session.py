@@ -99,18 +99,29 @@ def open_language(
         example: a batch to find the blocks with.
         task: what the model was trained for.
         every: hand over every so many-th block.
+
+    Raises:
+        LawscopeError: the model cannot be measured, or has fewer blocks than ``every``.
     """
     before = RandomState(None)
     try:
         with kept_memory(), untouched(model), own_weights(model) as first_run:
             with first_run, enough_memory(example.ids.shape):
                 found = look(model, example, task)
+            _check_step(every, len(found.blocks.names))
             thinned = dataclasses.replace(found, blocks=found.blocks.thinned(every))
             session = LanguageSession(model, thinned)
             with session.hooks():
                 yield session
     finally:
         before.restore()
+
+
+def _check_step(every: int, blocks: int) -> None:
+    if every > blocks:
+        raise LawscopeError(
+            f"every={every} leaves out all of the model's {blocks} blocks; take a smaller step."
+        )
 
 
 @contextmanager
