@@ -99,3 +99,40 @@ def test_what_does_not_settle_is_none(least):
     diagonal = torch.linspace(least, 1, 200, dtype=torch.float64)[:, None]
     ones = torch.ones(200, 1, dtype=torch.float64)
     assert conjugate_gradients(lambda v: diagonal * v, ones, 1e-12) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_direction_that_only_the_missing_fold_has(dtype, turned):
+    x, targets, folds = rows(2000, layer_norm=False)
+    x[folds != 2, 3] = 1.5
+    if turned:  # then rounding is all that the other folds have of it
+        generator = torch.Generator().manual_seed(1)
+        x = x @ torch.linalg.qr(torch.randn(40, 40, generator=generator, dtype=torch.float64))[0]
+    x = x.to(dtype)
+    result = measured(x, targets, folds)
+    assert result.rank == 40
+    here = (folds != 2).numpy()
+    y = targets.numpy()[here]
+    # numpy cuts off what is below a share of the largest singular value, as we do.
+    centred = x.double().numpy()[here] - x.double().numpy()[here].mean(axis=0)
+    beta = np.linalg.lstsq(centred, y - y.mean(axis=0), rcond=1e-6)[0]
+    expected = np.square(y - y.mean(axis=0) - centred @ beta).sum(axis=0)
+    expected /= np.square(y - y.mean(axis=0)).sum(axis=0)
+    assert result.deleted[2] == pytest.approx(expected, rel=1e-7)
+    assert (result.cv < 2).all()  # rounding is not taken for something to predict from
+
+
+@pytest.mark.parametrize("constant", [7.0, 0.1, 1e9 / 3])
+def test_targets_that_never_change_have_no_residual(constant):
+    x, targets, folds = rows(2000, layer_norm=False)
+    always = targets.double()
+    always[:, 1] = constant
+    result = measured(x, always, folds)
+    assert np.isnan(result.pr).tolist() == [False, True]
+    assert np.isnan(result.cv).tolist() == [False, True]
+    assert np.isnan(result.deleted[:, 1]).all()
+    always[folds == 2, 1] += targets[folds == 2, 0]
+    result = measured(x, always, folds)
+    assert np.isnan(result.deleted[:, 1]).tolist() == [False, False, True, False, False]
+    assert np.isfinite(result.cv).all()

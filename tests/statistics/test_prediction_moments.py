@@ -277,6 +277,13 @@ def test_what_cannot_be_regressed():
     with pytest.warns(ls.LawscopeWarning, match="50 per feature|25 per feature"):
         ls.prediction_residual(torch.randn(50, 2), torch.randn(50))
     assert np.isnan(ls.prediction_residual(torch.randn(200, 2), torch.ones(200)))
+    x = torch.randn(200, 2, dtype=torch.float64)
+    with pytest.raises(ls.LawscopeError, match="too large to be squared; clean or scale them"):
+        ls.prediction_residual(x * 1e170, x[:, 0])
+    with pytest.raises(ls.LawscopeError, match="complex"):
+        ls.prediction_residual(x, torch.randn(200, dtype=torch.complex64))
+    with pytest.raises(ls.LawscopeError, match=r"targets .* are not an array of numbers"):
+        ls.prediction_residual(x, ["cat"] * 200)
 
 
 @pytest.mark.parametrize("dim", [1, 63, 64, 130, 256, 768])
@@ -324,3 +331,34 @@ def test_a_lost_direction_alone_is_no_reason_to_whiten(dim, common):
     result = made.compute()
     assert made.basis.matrix is None
     assert result.rank == dim - 1
+
+
+@pytest.mark.parametrize("condition", [1, 1e3])
+@pytest.mark.parametrize("begins", [0.0, 1e-2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_directions_may_appear_after_the_first_rows(condition, begins, dtype):
+    x, left, noise = conditioned(condition, rows=6000)
+    order = torch.randperm(D, generator=torch.Generator().manual_seed(1))
+    late = order[:3]
+    x[:3000, late] *= begins
+    x = x.to(dtype)
+    y = (left.sum(dim=1) * 100 + 20 * noise).round().long()
+    made = PredictionMoments(D, 1, dtype=dtype)
+    for part in torch.arange(6000).split(500):
+        made.update(x[part], y[part][:, None], torch.zeros(len(part), dtype=torch.int64))
+    result = made.compute()
+    assert result.rank == D
+    assert result.pr[0] == pytest.approx(residual(x, y), rel=max(1e-10, result.lost))
+    if condition == 1 or not begins:  # otherwise coordinates were chosen for features that changed
+        assert result.lost < 1e-8
+
+
+def test_rows_that_were_held_go_on_where_the_sums_live():
+    x, ids, folds = data()
+    held = statistic(x[:100], ids[:100], folds[:100])
+    assert held.basis is None
+    elsewhere = PredictionMoments(
+        D, 1, folds=FOLDS, dtype=x.dtype, token_bytes=10**6, device="meta"
+    )
+    elsewhere.load_state_dict(held.state_dict())
+    assert elsewhere.state_dict()["held.features"].device.type == "meta"

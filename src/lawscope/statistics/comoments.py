@@ -15,6 +15,7 @@ Precision = Literal["float64", "fast"]
 PRECISIONS: tuple[Precision, ...] = ("float64", "fast")
 BLOCK_COLUMNS = 64  # of the triangle; narrower products run below the speed of wide ones
 MOST_BLOCKS = 4
+CONSTANT_TARGET = 1e-13
 
 
 def triangle(dim: int) -> list[slice]:
@@ -59,6 +60,13 @@ class CoMoments:
     def counts(self) -> Tensor:
         """Rows seen per fold, shape (F,)."""
         return self.yy[:, 0, 0]
+
+    @property
+    def finite(self) -> bool:
+        """Whether all rows were finite numbers, and their squares: the diagonal shows it."""
+        squares = [block.diagonal() for fold in self._zz for block in fold]
+        parts = [self.yz, self.yy, *squares]
+        return all(bool(part.isfinite().all()) for part in parts)
 
     def update(self, z: Tensor, y: Tensor, sizes: Sequence[int]) -> None:
         """Add rows that are sorted by fold.
@@ -159,12 +167,15 @@ def centred(zy: Tensor, yy: Tensor) -> Centred:
     """Take the means off Σ z[1|y]ᵀ (d, 1 + q) and Σ [1|y][1|y]ᵀ."""
     n = float(yy[0, 0])
     mean, target_mean = zy[:, 0] / n, yy[0, 1:] / n
+    square = yy.diagonal()[1:]
+    spread = square - n * target_mean.square()
     return Centred(
         n,
         mean,
         target_mean,
         zy[:, 1:] - n * torch.outer(mean, target_mean),
-        yy.diagonal()[1:] - n * target_mean.square(),
+        # The rest of a difference of equals is rounding: that target never changes.
+        torch.where(spread > CONSTANT_TARGET * square, spread, 0.0),
     )
 
 

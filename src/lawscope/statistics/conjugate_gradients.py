@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 MOST_STEPS = 30
+FAINT = 1e-6  # an eigenvalue below it is not near the identity, and may be rounding
 Map = Callable[[Tensor], Tensor]
 
 
@@ -23,7 +24,7 @@ def conjugate_gradients(apply: Map, targets: Tensor, accuracy: float) -> Tensor 
         accuracy: of every column, ‖B − A·X‖ over ‖B‖.
 
     Returns:
-        X; None where 30 steps do not reach it, or A has a direction that is not positive.
+        X; None where 30 steps do not reach it, or lead along a direction that A all but deletes.
 
     Example:
         >>> diagonal = torch.tensor([[1.0], [2.0]]).double()
@@ -40,7 +41,7 @@ def conjugate_gradients(apply: Map, targets: Tensor, accuracy: float) -> Tensor 
             return solution
         image = apply(direction)
         curvature = (direction * image).sum(dim=0)
-        if bool((open_columns & ~(curvature > 0)).any()):
+        if bool((open_columns & ~(curvature > FAINT * direction.square().sum(dim=0))).any()):
             return None
         step = torch.where(open_columns, size / curvature, 0.0)
         solution = solution.addcmul_(direction, step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -17,9 +18,10 @@ class Directions:
 
     rank: int
     condition: float
+    squared: float  # condition number of the moments they come from
+    lower: Tensor  # Cholesky factor of the second moment in these directions
     off: Tensor | None = None  # coordinates switched off …
     weights: Tensor | None = None  # … or combinations of all of them, shape (d, r)
-    lower: Tensor | None = None  # Cholesky factor of all data's second moment, where known
 
     def reduce(self, rows: Tensor) -> Tensor:
         """Rows in coordinates (m, d) as rows in these directions; may overwrite them."""
@@ -27,15 +29,21 @@ class Directions:
             return rows @ self.weights
         return rows if self.off is None else rows.index_fill_(1, self.off, 0.0)
 
-    def square(self, zz: Tensor) -> Tensor:
-        """A second moment in these directions; may overwrite it."""
-        if self.weights is not None:
-            return self.weights.T @ zz @ self.weights
-        if self.off is not None:
-            zz.index_fill_(0, self.off, 0.0).index_fill_(1, self.off, 0.0)
-            zz[self.off, self.off] = 1.0
-        return zz
+    def to_half(self, columns: Tensor) -> Tensor:
+        """L⁻¹ of sums (d, q) in coordinates: squared, what they explain."""
+        rows = self.reduce(columns.T.clone())
+        half: Tensor = torch.linalg.solve_triangular(self.lower, rows.T, upper=False)
+        return half
 
-    def expand(self, beta: Tensor) -> Tensor:
-        """Coefficients in these directions as coefficients (d, q) of the coordinates."""
+    def from_half(self, half: Tensor) -> Tensor:
+        """Coefficients (d, q) of the coordinates from Lᵀ of those in these directions."""
+        beta: Tensor = torch.linalg.solve_triangular(self.lower.T, half, upper=True)
         return beta if self.weights is None else self.weights @ beta
+
+
+def switched_off(matrix: Tensor, off: Tensor | None) -> Tensor:
+    """The matrix, overwritten, with rows and columns ``off`` of the identity."""
+    if off is not None:
+        matrix.index_fill_(0, off, 0.0).index_fill_(1, off, 0.0)
+        matrix[off, off] = 1.0
+    return matrix

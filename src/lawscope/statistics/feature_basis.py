@@ -75,15 +75,16 @@ def whitening_basis(rows: Tensor, tolerance: float) -> FeatureBasis:
 
     Args:
         rows: shape (m, d), m > d, float64; a few times d of them say how the features lie.
-        tolerance: directions below this share of the largest singular value are rounding; they
-            are not blown up beyond it.
+        tolerance: directions below this share of the largest singular value are rounding, or
+            appear in later rows only; they are left at the size of the largest.
     """
     shift = rows.mean(dim=0)
     centred = rows - shift
     scale = centred.norm(dim=0)
     scale = torch.where(scale > 0, scale, scale.new_ones(()))
     _, singular, right = torch.linalg.svd(centred / scale, full_matrices=False)
-    sizes = singular.clamp(min=tolerance * float(singular[0])) / len(rows) ** 0.5
+    there = singular > tolerance * singular[0]
+    sizes = torch.where(there, singular, singular[0]) / len(rows) ** 0.5
     return FeatureBasis(
         shift,
         matrix=right.T / scale[:, None] / sizes,

@@ -11,23 +11,24 @@ from torch import Tensor
 from lawscope.errors import LawscopeError
 
 
-def as_features(features: Any) -> Tensor:
+def as_features(features: Any, what: str = "features") -> Tensor:
     """A tensor or array of shape (n, ...) as a real tensor of shape (n, d).
 
-    Whether the numbers are finite shows in their sums, which every statistic looks at anyway.
+    ``what`` it is called in sentences. Whether the numbers are finite shows in their sums, which
+    every statistic looks at anyway.
 
     Raises:
         LawscopeError: not numbers, complex, or without samples or features.
     """
-    x = features.detach() if isinstance(features, Tensor) else _tensor(features, "features")
+    x = features.detach() if isinstance(features, Tensor) else _tensor(features, what)
     if x.is_complex():
-        raise LawscopeError("The features are complex; measure their real part or their modulus.")
+        raise LawscopeError(f"The {what} are complex; measure their real part or their modulus.")
     if x.dim() == 0 or len(x) == 0:
-        raise LawscopeError(f"The features have shape {tuple(x.shape)}: there are no samples.")
+        raise LawscopeError(f"The {what} have shape {tuple(x.shape)}: there are no samples.")
     if x.dim() != 2:
         x = x.reshape(len(x), -1)
     if x.shape[1] == 0:
-        raise LawscopeError("The features have no columns: there is nothing to measure.")
+        raise LawscopeError(f"The {what} have no columns: there is nothing to measure.")
     if not x.is_floating_point():
         x = x.to(torch.float64)
     return x

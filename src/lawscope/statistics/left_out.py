@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -18,16 +19,17 @@ class LeftOut:
     Of the moments about the mean, M of all data is that of the others plus
     E = M_f + (n_f n_r/n) δδᵀ, with M_f of the fold and δ from the mean of the others to its own.
     With M = LLᵀ, the equations (M − E)β = b are (1 − L⁻¹EL⁻ᵀ)u = L⁻¹b for u = Lᵀβ: near the
-    identity where there are several rows per feature, and solved in a dozen products. Where that
-    does not settle, M − E gets a factor of its own.
+    identity where there are several rows per feature, and solved in a dozen products; a direction
+    that only the missing fold has is given no weight. Where that does not settle, M − E gets
+    directions and a factor of its own.
 
     Args:
         moments: of all folds.
         zz: M, shape (d, d).
         zy: Σ z[1|y]ᵀ over all folds, shape (d, 1 + q).
         yy: Σ [1|y][1|y]ᵀ over all folds.
-        directions: to regress on.
-        lower: L of M in these directions.
+        directions: to regress on, with L.
+        choose: directions for other moments (d, d) of n rows.
         accuracy: relative, of the equations.
     """
 
@@ -38,11 +40,11 @@ class LeftOut:
         zy: Tensor,
         yy: Tensor,
         directions: Directions,
-        lower: Tensor,
+        choose: Callable[[Tensor, float], Directions],
         accuracy: float,
     ) -> None:
         self.moments, self.zz, self.zy, self.yy = moments, zz, zy, yy
-        self.directions, self.lower, self.accuracy = directions, lower, accuracy
+        self.directions, self.choose, self.accuracy = directions, choose, accuracy
 
     def __call__(self, fold: int) -> tuple[Tensor, Tensor]:
         """PR of the other folds, and the squared error of predicting this one from them."""
@@ -54,35 +56,27 @@ class LeftOut:
             return nothing, nothing
         own_zz = moments.zz(fold).addr_(own.mean, own.mean, alpha=-own.n)
         beta = self._coefficients(own, own_zz, rest)
-        if beta is None:
-            return nothing, nothing
         explained = (rest.zy * beta).sum(dim=0)
         apart = own.target_mean - rest.target_mean - (own.mean - rest.mean) @ beta
         error = own.spread + (beta * (own_zz @ beta - 2 * own.zy)).sum(dim=0)
         return share(rest.spread - explained, rest.spread), error + own.n * apart.square()
 
-    def _coefficients(self, own: Centred, own_zz: Tensor, rest: Centred) -> Tensor | None:
-        """β (d, q) of the other folds; None for a direction that only the missing one had."""
-        directions, lower = self.directions, self.lower
-        apart = own.mean - rest.mean
+    def _coefficients(self, own: Centred, own_zz: Tensor, rest: Centred) -> Tensor:
+        """β (d, q) of the other folds."""
+        apart, directions = own.mean - rest.mean, self.directions
         weight = own.n * rest.n / (own.n + rest.n)
 
         def remaining(u: Tensor) -> Tensor:
-            v = directions.expand(torch.linalg.solve_triangular(lower.T, u, upper=True))
+            v = directions.from_half(u)
             missing = own_zz @ v + apart[:, None] * (weight * (apart @ v))
-            reduced = directions.reduce(missing.T).T
-            return torch.sub(u, torch.linalg.solve_triangular(lower, reduced, upper=False))
+            return u - directions.to_half(missing)
 
-        targets = directions.reduce(rest.zy.T.clone()).T
-        half = torch.linalg.solve_triangular(lower, targets, upper=False)
-        u = conjugate_gradients(remaining, half, self.accuracy)
+        u = conjugate_gradients(remaining, directions.to_half(rest.zy), self.accuracy)
         if u is None:
             zz = (self.zz - own_zz).addr_(apart, apart, alpha=-weight)
-            lower, info = torch.linalg.cholesky_ex(directions.square(zz))
-            if int(info):
-                return None
-            u = torch.linalg.solve_triangular(lower, targets, upper=False)
-        return directions.expand(torch.linalg.solve_triangular(lower.T, u, upper=True))
+            directions = self.choose(zz, rest.n)
+            u = directions.to_half(rest.zy)
+        return directions.from_half(u)
 
 
 def share(rest: Tensor, spread: Tensor) -> Tensor:

@@ -81,12 +81,6 @@ class PredictionMoments:
         return round(float(self.moments.counts.sum())) + self._waiting_rows
 
     @property
-    def finite(self) -> bool:
-        """Whether everything seen was a finite number."""
-        waiting = all(bool(rows.isfinite().all()) for rows, _, _ in self._waiting)
-        return waiting and bool(self.moments.yz.isfinite().all())
-
-    @property
     def _waiting_rows(self) -> int:
         return sum(len(targets) for _, targets, _ in self._waiting)
 
@@ -112,7 +106,7 @@ class PredictionMoments:
         """The regressions on everything seen.
 
         Raises:
-            LawscopeError: not more rows than features.
+            LawscopeError: not more rows than features, or values that are not finite.
         """
         if self.n <= self.dim:
             raise LawscopeError(
@@ -120,6 +114,11 @@ class PredictionMoments:
                 f"and say nothing; pass more than {self.dim}, better {50 * self.dim}."
             )
         self._work_off()
+        if not self.moments.finite:
+            raise LawscopeError(
+                "The features or targets contain values that are NaN, infinite or too large to be "
+                "squared; clean or scale them."
+            )
         assert self.basis is not None
         tokens: Sequence[TokenSums | None] = self.tokens or [None] * len(self.target_shift)
         return regress(self.moments, self.basis, tokens, self.tolerance, self.resolved, self.work)
@@ -171,7 +170,10 @@ class PredictionMoments:
         for i, sums in enumerate(self.tokens):
             sums.load_state_dict(_inside(state, f"tokens{i}."))
         held = _inside(state, "held.")
-        self._waiting = [(held["features"], held["targets"], held["folds"])] if held else []
+        self._waiting = []
+        if held:
+            features = held["features"].to(self.moments.yz.device)
+            self._waiting = [(features, held["targets"], held["folds"])]
 
     def _work_off(self) -> None:
         """Sum the rows that wait."""

@@ -37,15 +37,12 @@ def prediction_residual(features: Any, target: Any) -> float:
         >>> prediction_residual(x, 3 * x[:, 0] + 1) < 1e-12
         True
     """
-    x = as_features(features)
-    y = torch.as_tensor(target).detach().reshape(-1, 1)
+    x, y = as_features(features), as_features(target, "targets").reshape(-1, 1)
     if len(y) != len(x):
         raise LawscopeError(f"There are {len(x)} rows of features and {len(y)} targets.")
     n, d = x.shape
     statistic = PredictionMoments(d, dtype=x.dtype, device=x.device)
     statistic.update(x, y.cpu(), torch.zeros(n, dtype=torch.int64))
-    if not (statistic.finite and bool(y.isfinite().all())):
-        raise LawscopeError("The features or targets contain NaN or infinite values; clean them.")
     result = statistic.compute()
     for sentence in cautions(n, d, result.rank, result.condition):
         warnings.warn(sentence, LawscopeWarning, stacklevel=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lawscope.statistics.comoments import CoMoments, centred
-from lawscope.statistics.directions import Directions
+from lawscope.statistics.directions import Directions, switched_off
 from lawscope.statistics.feature_basis import RESOLVED, FeatureBasis
 from lawscope.statistics.left_out import LeftOut, share
 from lawscope.statistics.pivoted_cholesky import (
@@ -38,6 +39,8 @@ class Regression:
         rank: of the centred features.
         condition: largest over smallest singular value of the centred features scaled to unit
             columns, among the ``rank`` that are more than rounding.
+        lost: relative error that rounding may make in ``pr``: ε√n times the condition number of
+            the moments, which is the square of ``condition`` unless coordinates were whitened.
         pr: SSE/SST per target, shape (q,).
         deleted: the same without each fold that has rows, shape (F', q).
         cv: cross-validated SSE/SST per target: every fold predicted from the others, shape (q,).
@@ -48,6 +51,7 @@ class Regression:
     n: int
     rank: int
     condition: float
+    lost: float
     pr: FloatArray
     deleted: FloatArray
     cv: FloatArray
@@ -76,30 +80,26 @@ def regress(
     zy, yy = moments.zy.sum(dim=0), moments.yy.sum(dim=0)
     total = centred(zy, yy)
     zz = moments.zz().addr_(total.mean, total.mean, alpha=-total.n)
-    directions = _directions(zz, total.n, basis, tolerance, resolved)
-    lower = directions.lower
-    if lower is None:
-        lower, _ = torch.linalg.cholesky_ex(directions.square(zz.clone()))
-    half = torch.linalg.solve_triangular(
-        lower, directions.reduce(total.zy.T.clone()).T, upper=False
-    )
-    spread, explained = total.spread, half.square().sum(dim=0)
-    left_out = LeftOut(moments, zz, zy, yy, directions, lower, ACCURACY[work])
+    choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved)
+    directions = choose(zz, total.n)
+    spread, explained = total.spread, directions.to_half(total.zy).square().sum(dim=0)
+    left_out = LeftOut(moments, zz, zy, yy, directions, choose, ACCURACY[work])
     present = [f for f in range(moments.folds) if float(moments.counts[f]) > 0]
     without = [left_out(fold) for fold in present] if len(present) > 1 else []
     deleted, errors = [pr for pr, _ in without], [error for _, error in without]
-    upper = lower.T.to(work)
+    upper = directions.lower.T.to(work)
     onehots = [_onehot(sums, total.mean, directions, upper) for sums in tokens]
-    cv = torch.stack(errors).sum(dim=0) / spread if errors else torch.full_like(spread, math.nan)
+    error = torch.stack(errors).sum(dim=0) if errors else torch.full_like(spread, math.nan)
     return Regression(
         n=round(total.n),
         rank=directions.rank,
         condition=directions.condition,
+        lost=directions.squared * torch.finfo(work).eps * math.sqrt(total.n),
         pr=share(spread - explained, spread).cpu().numpy(),
         deleted=np.stack([pr.cpu().numpy() for pr in deleted])
         if deleted
         else np.zeros((0, len(spread))),
-        cv=cv.cpu().numpy(),
+        cv=share(error, spread).cpu().numpy(),
         onehot=np.array([value for value, _ in onehots]),
         onehot_error=np.array([error for _, error in onehots]),
     )
@@ -127,18 +127,23 @@ def _onehot(
 
 
 def _directions(
-    zz: Tensor, n: float, basis: FeatureBasis, tolerance: float, resolved: float
+    zz: Tensor, n: float, *, basis: FeatureBasis, tolerance: float, resolved: float
 ) -> Directions:
+    """What to regress on, by the moments (d, d) of n rows about their mean."""
     if basis.inverse is not None:
         return _whitened(zz, basis.inverse, tolerance)
     least_share, least = max(tolerance**2, resolved), basis.rounding(n)
     found = spanning_columns(zz, least, least_share, EIGENVALUES)
     if found is not None:
         off = found.off if len(found.off) else None
-        return Directions(found.rank, found.condition, off=off, lower=found.lower)
+        return Directions(found.rank, found.condition, found.condition**2, found.lower, off=off)
     correlation = correlations(zz, least)
     rank, condition = rank_and_condition(correlation, least_share)
-    return Directions(rank, condition, off=_dependent(correlation, rank))
+    off = _dependent(correlation, rank)
+    lower, info = torch.linalg.cholesky_ex(switched_off(zz.clone(), off))
+    if int(info):  # what pivoting has kept is too near what it has not
+        return _whitened(zz, torch.eye(len(zz), dtype=zz.dtype, device=zz.device), tolerance)
+    return Directions(rank, condition, condition**2, lower, off=off)
 
 
 def _dependent(correlation: Tensor, rank: int) -> Tensor | None:
@@ -152,16 +157,22 @@ def _dependent(correlation: Tensor, rank: int) -> Tensor | None:
 def _whitened(zz: Tensor, inverse: Tensor, tolerance: float) -> Directions:
     """Directions of whitened coordinates, ranked by the singular values of the features.
 
-    With M = QΛQᵀ, R = Λ^½Qᵀ·inverse has RᵀR = XᵀX without ever squaring the condition number.
+    With D the sizes of the coordinates, which later rows may have changed by any factor, and
+    M = DQΛQᵀD, R = Λ^½QᵀD·inverse has RᵀR = XᵀX without ever squaring the condition number.
     """
-    values, vectors = torch.linalg.eigh(zz)
-    values = values.clamp(min=0)
-    root = values.sqrt()[:, None] * (vectors.T @ inverse)
+    size = zz.diagonal().clamp(min=0).sqrt()
+    per_size = torch.where(size > 0, 1 / size, 0.0)
+    values, vectors = torch.linalg.eigh(per_size[:, None] * zz * per_size)
+    values = torch.where(values > RESOLVED * values[-1], values, 0.0)
+    root = values.sqrt()[:, None] * (vectors.T @ (size[:, None] * inverse))
     scale = root.norm(dim=0)
     root = root / torch.where(scale > 0, scale, scale.new_ones(()))
     left, singular, _ = torch.linalg.svd(root, full_matrices=False)
     rank = int((singular > tolerance * singular[0]).sum())
-    half = torch.where(values > 1e-15 * values[-1], values.rsqrt(), 0.0)
-    weights = (vectors * half) @ left[:, :rank]
+    half = torch.where(values > 0, values.rsqrt(), 0.0)
+    weights = per_size[:, None] * ((vectors * half) @ left[:, :rank])
     condition = float(singular[0] / singular[rank - 1]) if rank else math.nan
-    return Directions(rank, condition, weights=weights)
+    # Regular: these combinations of the coordinates have the identity as their moments.
+    lower = torch.linalg.cholesky(weights.T @ zz @ weights)
+    squared = float(values[-1] / values[values > 0].min()) if rank else math.nan
+    return Directions(rank, condition, squared, lower, weights=weights)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lawscope.statistics.directions import switched_off
 from lawscope.statistics.lanczos import largest_eigenvalue
 
 
@@ -65,7 +66,7 @@ def spanning_columns(
         off[scale.argmax()] = True
     else:
         null = torch.zeros_like(null)
-    lower, info = torch.linalg.cholesky_ex(_switched_off(zz.clone(), off))
+    lower, info = torch.linalg.cholesky_ex(switched_off(zz.clone(), torch.nonzero(off)[:, 0]))
     if int(info):
         return None
     scale = scale.masked_fill(off, 0.0)
@@ -83,11 +84,3 @@ def spanning_columns(
             return None
         condition = math.sqrt(largest * steepest)
     return SpanningColumns(torch.nonzero(off)[:, 0], condition, lower)
-
-
-def _switched_off(matrix: Tensor, off: Tensor) -> Tensor:
-    """The matrix, overwritten, with rows and columns of the identity where ``off``."""
-    where = torch.nonzero(off)[:, 0]
-    matrix.index_fill_(0, where, 0.0).index_fill_(1, where, 0.0)
-    matrix[where, where] = 1.0
-    return matrix
