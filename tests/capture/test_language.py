@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lawscope.capture.language_session import open_language
-from lawscope.capture.places import mask_tokens, places
+from lawscope.capture.places import configured_special, first_token, mask_tokens, places
 from lawscope.capture.token_batches import model_inputs, read_tokens
 from lawscope.errors import LawscopeError
 from lawscope.zoo.language import gpt
@@ -224,6 +224,17 @@ def test_hidden_tokens_do_not_depend_on_the_batch():
     assert IDS.flatten()[where.rows].tolist() == where.targets[:, 0].tolist()
     part, _ = mask_tokens(read_tokens(IDS[2:4]), 99, {0}, range(12, 14), seed=3)
     assert torch.equal(part, ids[2:4])
+
+
+def test_special_tokens_of_configurations():
+    from transformers import BertConfig, Gemma3Config, LlamaConfig
+
+    gemma = Gemma3Config()  # also sees: its text has a configuration of its own
+    assert first_token(gemma) == gemma.text_config.bos_token_id == 2
+    assert first_token(LlamaConfig()) == 1
+    assert first_token(BertConfig()) is first_token(None) is None
+    assert configured_special(LlamaConfig(eos_token_id=[2, 9])) == {1, 2, 9}
+    assert configured_special(gemma) >= {0, 1, 2}
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,10 @@ def mistakes(place, here):
         ((own, *text), "within its context"),
         ((place / "gpt2", *text, "--dtype", "int8"), "choose float32, bfloat16, float16"),
         ((place / "gpt2", *text, "--targets", "next,later"), "'later' is not known"),
+        (
+            (place / "bert", *text, "--task", "masked", "--targets", "current"),
+            "no meaning with task='masked'",
+        ),
         ((place / "gpt2", *text, "--precision", "half"), "precision='half' is not known"),
         ((place / "gpt2", *text, "--normalization", "mine"), "normalization='mine' is not known"),
         ((place / "gpt2", *text, "--every", 9), "every=9 leaves out all of the model's 4 blocks"),

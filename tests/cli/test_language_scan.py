@@ -87,6 +87,37 @@ def test_other_kinds_of_models(lawscope, language_models, name, task):
     assert law["n"] >= 50 * law["d"]
 
 
+def test_special_tokens_of_a_masked_model_are_never_hidden(
+    lawscope, language_models, tmp_path, monkeypatch
+):
+    from tokenizers import processors
+
+    from lawscope.laws import next_token_observer
+
+    folder = folders.bert_folder(tmp_path / "framed")
+    tokenizer = folders.tokenizer()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 4), ("[SEP]", 5)]
+    )
+    tokenizer.add_special_tokens({"eos_token": "of"})  # a word that is special to nobody else
+    tokenizer.save_pretrained(folder)
+    hidden = []
+    hide = next_token_observer.mask_tokens
+
+    def noted(*arguments):
+        made = hide(*arguments)
+        hidden.extend(made[1].targets.flatten().tolist())
+        return made
+
+    monkeypatch.setattr(next_token_observer, "mask_tokens", noted)
+    arguments = (folder, "--text", language_models / "text.txt", "--task", "masked")
+    document = scanned(lawscope, *arguments, "--no-control")
+    assert document["settings"]["frame"] == {"before": [4], "after": [5]}
+    word = tokenizer.encode("of", add_special_tokens=False)
+    assert len(hidden) > 600
+    assert not {4, 5, *word} & set(hidden)
+
+
 def test_own_code_with_checkpoint_dtype_and_every(lawscope, language_models, tmp_path):
     place = language_models
     common = ("--text", place / "text.txt", "--window", 32, "--no-control")

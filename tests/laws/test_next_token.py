@@ -394,6 +394,7 @@ def test_out_of_memory_is_a_sentence(small):
     [
         ({"targets": ("nextt",)}, "targets='nextt'"),
         ({"targets": ()}, "at least one"),
+        ({"targets": "next"}, r"targets='next' is a word; .*\('next',\)"),
         ({"targets": ("next", "next")}, "once"),
         ({"task": "chat"}, "task='chat'"),
         ({"normalization": "batch"}, "normalization='batch'"),

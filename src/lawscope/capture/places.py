@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lawscope.capture.token_batches import TokenBatch
+from lawscope.capture.token_limits import text_config
 
 OFFSETS = {"next": 1, "next-next": 2, "current": 0, "previous": -1}
 MASKED_SHARE = 0.15
@@ -59,11 +60,18 @@ def _shifted(values: Tensor, offset: int) -> Tensor:
 
 
 def mask_tokens(
-    batch: TokenBatch, mask_token: int, special: set[int], indices: Sequence[int], seed: int
+    batch: TokenBatch, mask_token: int, special: Collection[int], indices: Sequence[int], seed: int
 ) -> tuple[Tensor, Places]:
-    """Hide 15 % of the tokens of every sequence; they are measured and predicted.
+    """Hide 15 % of the tokens of every sequence that are text; they are measured and predicted.
 
     Which ones depends on the seed and the sequence's global index alone, not on the batch.
+
+    Args:
+        batch: B sequences.
+        mask_token: stands where a token is hidden.
+        special: tokens that are no text and are never hidden.
+        indices: global index of each sequence.
+        seed: of the choice.
 
     Returns:
         The ids with holes, and the places.
@@ -83,12 +91,20 @@ def mask_tokens(
 
 def first_token(config: Any) -> int | None:
     """The beginning-of-sequence token of a configuration, if it has one."""
-    bos = getattr(config, "bos_token_id", None)
-    return bos if isinstance(bos, int) else None
+    return next(iter(_configured(config, "bos")), None)
 
 
-def special_tokens(config: Any) -> set[int]:
+def configured_special(config: Any) -> set[int]:
     """Tokens of a configuration that are no text."""
     names = ("bos", "eos", "pad", "cls", "sep")
-    found = (getattr(config, f"{name}_token_id", None) for name in names)
-    return {token for token in found if isinstance(token, int)}
+    return {token for name in names for token in _configured(config, name)}
+
+
+def _configured(config: Any, name: str) -> list[int]:
+    """The ids of a special token; a configuration may name several, or leave it to its text's."""
+    for part in (config, text_config(config)):
+        ids = getattr(part, f"{name}_token_id", None)
+        found = [i for i in (ids if isinstance(ids, list | tuple) else [ids]) if isinstance(i, int)]
+        if found:
+            return found
+    return []

@@ -102,6 +102,7 @@ def _observer(
         task=request.task,
         memory=request.memory,
         mask_token=loaded.mask_token,
+        special_tokens=loaded.special_tokens,
         seed=request.seed,
         every=request.every,
     )

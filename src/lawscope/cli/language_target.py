@@ -59,6 +59,12 @@ class Loaded:
             )
         return int(token)
 
+    @property
+    def special_tokens(self) -> tuple[int, ...]:
+        """Tokens that are no text: the tokenizer's special ones, and those around a window."""
+        own = getattr(self.tokenizer, "all_special_ids", ())
+        return tuple({*own, *self.frame.before, *self.frame.after})
+
     def batch(self, ids: Tensor) -> Any:
         """Windows (B, T) in the form the model takes them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -34,6 +34,7 @@ def next_token(
     memory: str | int = DEFAULT_MEMORY,
     control: nn.Module | str | None = "auto",
     mask_token: int | None = None,
+    special_tokens: Collection[int] = (),
     seed: int = 0,
     every: int = 1,
     distributed: bool = False,
@@ -64,6 +65,9 @@ def next_token(
         control: the same network untrained: "auto" makes one where that is possible; or a module;
             or None.
         mask_token: id of the mask token, for "masked".
+        special_tokens: ids that are no text and are never hidden, for "masked", beside those that
+            the model's configuration names: ``tokenizer.all_special_ids``. BERT's configuration
+            names the padding only, not [CLS] and [SEP].
         seed: of the hidden positions, for "masked".
         every: measure every so many-th block only, which takes as many times less memory; the
             line is then per measured block.
@@ -96,6 +100,7 @@ def next_token(
         "onehot": onehot,
         "memory": memory,
         "mask_token": mask_token,
+        "special_tokens": special_tokens,
         "seed": seed,
         "every": every,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,13 +12,19 @@ from torch import Tensor, nn
 
 from lawscope.capture.language_probe import LanguageModel
 from lawscope.capture.language_session import LanguageSession, open_language
-from lawscope.capture.places import Places, first_token, mask_tokens, places, special_tokens
+from lawscope.capture.places import Places, configured_special, first_token, mask_tokens, places
 from lawscope.capture.row_norm import RowNorm
 from lawscope.capture.token_batches import Task, TokenBatch, model_inputs, read_tokens
 from lawscope.capture.untouched import unwrapped
 from lawscope.errors import LawscopeError
 from lawscope.laws.next_token_result import NextToken
-from lawscope.laws.next_token_settings import Normalization, Settings, chosen_norm
+from lawscope.laws.next_token_settings import (
+    Normalization,
+    Settings,
+    chosen_norm,
+    chosen_special,
+    chosen_targets,
+)
 from lawscope.laws.next_token_summary import summarise
 from lawscope.statistics.comoments import Precision
 from lawscope.statistics.distributed import gathered
@@ -61,18 +67,27 @@ class NextTokenObserver:
         onehot: bool = True,
         memory: str | int = DEFAULT_MEMORY,
         mask_token: int | None = None,
+        special_tokens: Collection[int] = (),
         seed: int = 0,
         every: int = 1,
     ) -> None:
         self.model = unwrapped(model)
-        named = ("masked",) if task == "masked" else tuple(targets)
-        budget = parse_memory(memory)
         self.settings = Settings(
-            named, normalization, folds, precision, task, onehot, budget, mask_token, seed, every
+            targets=chosen_targets(targets, task),
+            normalization=normalization,
+            folds=folds,
+            precision=precision,
+            task=task,
+            onehot=onehot,
+            memory=parse_memory(memory),
+            mask_token=mask_token,
+            special_tokens=chosen_special(special_tokens),
+            seed=seed,
+            every=every,
         )
         config = getattr(self.model, "config", None)
         self.bos = first_token(config) if task == "causal" else None
-        self._special = special_tokens(config)
+        self._special = {*configured_special(config), *self.settings.special_tokens}
         self._example = read_tokens(example, task)
         self._stack = ExitStack()
         self._session: LanguageSession | None = None

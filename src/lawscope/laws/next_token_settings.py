@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -30,6 +31,7 @@ class Settings:
     onehot: bool
     memory: int
     mask_token: int | None
+    special_tokens: tuple[int, ...]
     seed: int
     every: int
 
@@ -52,6 +54,44 @@ class Settings:
                 "task='masked' hides tokens behind the mask token; pass mask_token=, as "
                 "tokenizer.mask_token_id gives it."
             )
+        if self.mask_token is not None and not _is_id(self.mask_token):
+            raise LawscopeError(f"mask_token={self.mask_token!r} is no token id.")
+
+
+def chosen_targets(targets: Sequence[str], task: Task) -> tuple[str, ...]:
+    """What is predicted; in a masked model that is what was hidden.
+
+    Raises:
+        LawscopeError: no list of names, or targets of a masked model.
+    """
+    if isinstance(targets, str):
+        raise LawscopeError(f"targets={targets!r} is a word; pass a list, as in ({targets!r},).")
+    if task != "masked":
+        return tuple(targets)
+    if tuple(targets) not in (("next",), ("masked",)):
+        raise LawscopeError(
+            f"targets={tuple(targets)!r} have no meaning with task='masked', which predicts the "
+            "tokens that it hides; leave targets out."
+        )
+    return ("masked",)
+
+
+def chosen_special(tokens: Collection[int]) -> tuple[int, ...]:
+    """Ids that are no text.
+
+    Raises:
+        LawscopeError: no token ids.
+    """
+    if not isinstance(tokens, Collection) or not all(_is_id(token) for token in tokens):
+        raise LawscopeError(
+            f"special_tokens={tokens!r} are no token ids; pass whole numbers, as "
+            "tokenizer.all_special_ids gives them."
+        )
+    return tuple(tokens)
+
+
+def _is_id(token: object) -> bool:
+    return isinstance(token, int) and not isinstance(token, bool) and token >= 0
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
