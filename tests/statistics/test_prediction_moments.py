@@ -348,9 +348,9 @@ def test_directions_may_appear_after_the_first_rows(condition, begins, dtype):
         made.update(x[part], y[part][:, None], torch.zeros(len(part), dtype=torch.int64))
     result = made.compute()
     assert result.rank == D
-    assert result.pr[0] == pytest.approx(residual(x, y), rel=max(1e-10, result.lost))
+    assert result.pr[0] == pytest.approx(residual(x, y), rel=max(1e-10, 100 * result.lost))
     if condition == 1 or not begins:  # otherwise coordinates were chosen for features that changed
-        assert result.lost < 1e-8
+        assert result.lost < 1e-10
 
 
 def test_rows_that_were_held_go_on_where_the_sums_live():

@@ -21,6 +21,8 @@ from lawscope.statistics.token_sums import CODINGS
 if TYPE_CHECKING:
     from lawscope.laws.next_token_observer import NextTokenObserver
 
+LOST = {False: 1e-8, True: 0.05}  # share of PR lost to rounding that is told: float64, fast
+
 
 def summarise(observer: NextTokenObserver, control: NextToken | None) -> NextToken:
     """Solve every block's regressions and judge the line, for all targets.
@@ -127,6 +129,7 @@ def _settings(observer: NextTokenObserver) -> dict[str, Any]:
 
 def _warnings(observer: NextTokenObserver, parts: Sequence[Regression]) -> tuple[str, ...]:
     n, d = observer.n, observer.found.blocks.width
+    fast = observer.settings.precision == "fast"
     sentences = []
     if n < ENOUGH * d:
         sentences.append(
@@ -140,13 +143,23 @@ def _warnings(observer: NextTokenObserver, parts: Sequence[Regression]) -> tuple
             f"{_listed(steep)} have features of condition number up to {worst:.2g}: their PR is "
             "good to fewer than 7 digits."
         )
+    dull = [name for name, p in zip(observer.names, parts, strict=True) if p.lost > LOST[fast]]
+    if dull and not steep:
+        worst = max(part.lost for part in parts)
+        sentences.append(
+            f"{_listed(dull)} are conditioned worse than their first tokens showed: rounding "
+            f"changes PR by about {worst:.0e} of itself. Begin with other parts of the text"
+            + (", or use precision='float64'." if fast else ".")
+        )
     # A LayerNorm, ours or the block's own, takes one direction away.
     flat = [name for name, p in zip(observer.names, parts, strict=True) if p.rank < d - 1]
     if flat:
         least = min(part.rank for part in parts)
         sentences.append(
             f"{_listed(flat)} have dependent features (rank down to {least} of {d}): directions "
-            "below the rounding of their dtype are left out of the regression."
+            "below the rounding of their dtype"
+            + (", or of fast products (a thousandth of the largest)," if fast else "")
+            + " are left out of the regression."
         )
     return tuple(sentences)
 

@@ -39,8 +39,9 @@ class Regression:
         rank: of the centred features.
         condition: largest over smallest singular value of the centred features scaled to unit
             columns, among the ``rank`` that are more than rounding.
-        lost: relative error that rounding may make in ``pr``: ε√n times the condition number of
-            the moments, which is the square of ``condition`` unless coordinates were whitened.
+        lost: relative error that rounding makes in ``pr``, within a factor of a hundred: ε times
+            the condition number of the moments, which is the square of ``condition`` unless
+            coordinates were whitened.
         pr: SSE/SST per target, shape (q,).
         deleted: the same without each fold that has rows, shape (F', q).
         cv: cross-validated SSE/SST per target: every fold predicted from the others, shape (q,).
@@ -94,7 +95,7 @@ def regress(
         n=round(total.n),
         rank=directions.rank,
         condition=directions.condition,
-        lost=directions.squared * torch.finfo(work).eps * math.sqrt(total.n),
+        lost=directions.squared * torch.finfo(work).eps,
         pr=share(spread - explained, spread).cpu().numpy(),
         deleted=np.stack([pr.cpu().numpy() for pr in deleted])
         if deleted
