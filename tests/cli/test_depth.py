@@ -16,6 +16,7 @@ def depth(tmp_path, monkeypatch, call_lawscope):
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
     np.savez("mine.npz", x=rng.normal(size=(60, 5)) + 3 * np.eye(3, 5)[y], y=y)
+    np.savez("same.npz", x=np.eye(3, 5)[y], y=y)
     return partial(call_lawscope, "depth")
 
 
@@ -45,7 +46,14 @@ def test_json_is_the_only_thing_on_stdout(depth):
     [
         (("--data", "mine.npz", "--depths", "two"), "write it like 2,4,8"),
         (("--data", "mine.npz", "--depths", "6-2"), "two or more different"),
+        (("--data", "mine.npz", "--depths", "2,²"), "write it like 2,4,8"),
         (("--data", "mine.npz", "--seeds", "1"), "at least 2"),
+        (("--data", "mine.npz", "--lr", "0"), "lr=0.0 does not train; give a number above 0"),
+        (("--data", "mine.npz", "--lr", "-1"), "lr=-1.0 does not train"),
+        (("--data", "mine.npz", "--lr", "nan"), "lr=nan does not train"),
+        (("--data", "mine.npz", "--epochs", "0"), "epochs=0 would not train"),
+        (("--data", "mine.npz", "--width", "0"), "width=0 leaves no room"),
+        (("--data", "same.npz", "--epochs", "1"), "D = 0 at every layer"),
         (("--data", "mine.npz", "-o", "depth.bmp"), "must end in .pdf, .png or .svg"),
         (("--data", "mine.np"), "no such file"),
         (("--data", "mine.npz", "--size", "big"), "like 32x32"),

@@ -124,8 +124,28 @@ def test_samples_per_class_are_a_limit_not_a_demand():
     [
         ({"depths": [4]}, "two or more different"),
         ({"depths": [1, 4]}, "each from 2"),
+        ({"depths": (2.5, 3)}, r"depths=\[2.5, 3\]: give two or more different whole numbers"),
+        ({"depths": (2, 3.0, 4)}, "whole numbers"),
+        ({"depths": "2,4"}, "depths='2,4': give two"),
+        ({"depths": 8}, "depths=8: give two"),
         ({"seeds": 1}, "at least 2"),
+        ({"seeds": 2.5}, "seeds=2.5 is no whole number; give at least 2"),
+        ({"seeds": "3"}, "seeds='3' is no whole number"),
         ({"per_class": 1}, "at least 2"),
+        ({"per_class": 9.5}, "per_class=9.5 is no whole number"),
+        ({"width": 0}, "width=0 leaves no room.*at least 2"),
+        ({"epochs": 0}, "epochs=0 would not train.*at least 1"),
+        ({"epochs": -3}, "epochs=-3 would not train"),
+        ({"epochs": True}, "epochs=True is no whole number"),
+        ({"lr": 0}, "lr=0 does not train; give a number above 0"),
+        ({"lr": -1.0}, "lr=-1.0 does not train"),
+        ({"lr": float("nan")}, "lr=nan does not train"),
+        ({"lr": float("inf")}, "lr=inf does not train"),
+        ({"lr": "0.1"}, "lr='0.1' does not train"),
+        (
+            {"data": (np.eye(4, 6)[np.arange(80) % 4], np.arange(80) % 4)},
+            "samples of a class are the same",
+        ),
         ({"data": "fashion-mnst"}, "did you mean fashion-mnist"),
         ({"data": (np.zeros((3, 2)), np.array([0, 1, 2]))}, "two classes of two samples"),
         ({"data": 7}, "give a name, a path, or a pair"),
@@ -135,3 +155,21 @@ def test_mistakes_are_sentences(changes, said):
     settings = {"data": blobs(), "epochs": 1} | changes
     with pytest.raises(LawscopeError, match=said):
         advise_depth(settings.pop("data"), **settings)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [(0.0, "With 8 layers D = 0 .*differ within"), (np.nan, "With 8 layers D .*is no number")],
+)
+def test_a_d_without_a_logarithm_is_no_advice(wrong, said):
+    values = np.ones((4, 3))
+    values[2, 1] = wrong
+    with pytest.raises(LawscopeError, match=said):
+        weigh("made up", DEPTHS, values, -np.ones((4, 3)), np.ones((4, 3)), {})
+
+
+def test_numbers_of_numpy_are_numbers():
+    settings = {"depths": np.array([3, 2]), "seeds": np.int64(2), "width": np.int64(8)}
+    told = advise_depth(blobs(), epochs=np.int64(1), lr=np.float32(0.01), **settings)
+    assert told.depths == (2, 3)
+    assert json.loads(json.dumps(told.to_dict()))["settings"]["lr"] == pytest.approx(0.01)

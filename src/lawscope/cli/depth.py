@@ -36,9 +36,9 @@ def depth(
     size: Annotated[
         str | None, typer.Option(help="Resize images; the paper uses 10x10.", show_default=False)
     ] = None,
-    width: Annotated[int, typer.Option(help="Of every hidden layer.", min=2)] = 100,
-    lr: Annotated[float, typer.Option(help="First learning rate of Adam.", min=0.0)] = 1e-3,
-    epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 300,
+    width: Annotated[int, typer.Option(help="Of every hidden layer.")] = 100,
+    lr: Annotated[float, typer.Option(help="First learning rate of Adam.")] = 1e-3,
+    epochs: Annotated[int, typer.Option(help="Passes over the training data.")] = 300,
     data_dir: Annotated[
         Path | None, typer.Option(help="Where data sets lie (or set LAWSCOPE_DATA).")
     ] = None,
@@ -104,7 +104,7 @@ def parse_depths(depths: str) -> list[int]:
     found: list[int] = []
     for part in depths.split(","):
         first, _, last = part.strip().partition("-")
-        if not first.isdigit() or not (last or first).isdigit():
+        if not first.isdecimal() or not (last or first).isdecimal():
             raise LawscopeError(
                 f"--depths {depths} is no list of depths; write it like 2,4,8 or 2-8."
             )

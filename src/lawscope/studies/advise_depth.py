@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,8 @@ def advise_depth(
         The best depth, the depths that may be best, a table, a plot and a sentence.
 
     Raises:
-        LawscopeError: a setting out of range, data that cannot be used, a training that diverged.
+        LawscopeError: a setting out of range, data that cannot be used, a training that diverged
+            or ended with a D that has no logarithm.
 
     Example:
         >>> y = np.arange(40) % 4
@@ -69,7 +72,12 @@ def advise_depth(
         >>> advice.values.shape, advice.best in (2, 3)
         ((2, 2), True)
     """
-    tried = _checked(depths, seeds, per_class)
+    tried = _depths(depths)
+    seeds = _whole("seeds", seeds, 2, "shows no spread")
+    per_class = _whole("per_class", per_class, 2, "has no spread within a class")
+    width = _whole("width", width, 2, "leaves no room to separate classes")
+    epochs = _whole("epochs", epochs, 1, "would not train the networks")
+    lr = _rate(lr)
     dataset = find_data(data, data_dir=data_dir, size=size)
     x, y = _samples(dataset, per_class, size)
     recipe = Recipe(lr=lr, epochs=epochs)
@@ -92,15 +100,34 @@ def advise_depth(
     return weigh(dataset.name, tried, values, pearson, accuracy, settings)
 
 
-def _checked(depths: Sequence[int], seeds: int, per_class: int) -> tuple[int, ...]:
-    tried = tuple(sorted(set(depths)))
-    if len(tried) < 2 or tried[0] < 2:
-        raise LawscopeError(f"depths={list(depths)}: give two or more different ones, each from 2.")
-    if seeds < 2:
-        raise LawscopeError(f"seeds={seeds} shows no spread; give at least 2, better 3 or more.")
-    if per_class < 2:
-        raise LawscopeError(f"per_class={per_class} has no spread within a class; give at least 2.")
-    return tried
+def _depths(depths: object) -> tuple[int, ...]:
+    """The depths in rising order, each once."""
+    given = list(depths) if isinstance(depths, Iterable) and not isinstance(depths, str) else []
+    tried = sorted({int(depth) for depth in given if _is_whole(depth)})
+    if len(tried) < 2 or tried[0] < 2 or not all(map(_is_whole, given)):
+        raise LawscopeError(
+            f"depths={given or depths!r}: give two or more different whole numbers, each from 2, "
+            "such as (2, 4, 8)."
+        )
+    return tuple(tried)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _whole(name: str, value: Any, least: int, lacks: str) -> int:
+    if not _is_whole(value):
+        raise LawscopeError(f"{name}={value!r} is no whole number; give at least {least}.")
+    if value < least:
+        raise LawscopeError(f"{name}={value} {lacks}; give at least {least}.")
+    return int(value)
+
+
+def _rate(lr: Any) -> float:
+    if isinstance(lr, bool) or not isinstance(lr, Real) or not 0 < float(lr) < math.inf:
+        raise LawscopeError(f"lr={lr!r} does not train; give a number above 0, such as 0.001.")
+    return float(lr)
 
 
 def _samples(
@@ -111,6 +138,11 @@ def _samples(
     if sum(count > 1 for count in counts) < 2:
         raise LawscopeError(f"{dataset.name} needs two classes of two samples or more.")
     x, y = balanced(images, dataset.y_train, counts, seed=0)
+    if all((x[y == label] == x[y == label][:1]).all() for label in np.unique(y)):
+        raise LawscopeError(
+            f"All samples of a class are the same in {dataset.name}, so D = 0 at every layer; use "
+            "data that differ within classes."
+        )
     if size is not None and x.dtype == np.uint8 and x.shape[1:3] != size:
         x = resize(x, size)
     return as_inputs(x), torch.from_numpy(y)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lawscope.axes import given_or_new
+from lawscope.errors import LawscopeError
 from lawscope.laws.separation_result import finite
 
 if TYPE_CHECKING:
@@ -164,10 +165,14 @@ def weigh(
     accuracy: FloatArray,
     settings: dict[str, Any],
 ) -> DepthAdvice:
-    """Apply :data:`RULE`; arguments as the attributes of :class:`DepthAdvice`."""
+    """Apply :data:`RULE`; arguments as the attributes of :class:`DepthAdvice`.
+
+    Raises:
+        LawscopeError: a D has no logarithm.
+    """
     from scipy.stats import t
 
-    logs = np.log(values)
+    logs = _logs(depths, values)
     best, rows, error = candidates_of(logs)
     width = float(t.ppf((1 + LEVEL) / 2, logs.size - len(logs))) * error
     means = logs.mean(axis=1)
@@ -186,6 +191,22 @@ def weigh(
         advice=_advice(verdict, depths[best], candidates, float(np.exp(means[best]))),
         settings=settings,
     )
+
+
+def _logs(depths: tuple[int, ...], values: FloatArray) -> FloatArray:
+    """The logarithm of every D; a depth with a D that has none cannot be compared."""
+    for depth, row in zip(depths, values, strict=True):
+        if (row == 0).any():
+            raise LawscopeError(
+                f"With {depth} layers D = 0 at the last hidden layer, since all samples of a class "
+                "have the same features; use data that differ within classes, or fewer epochs."
+            )
+        if not np.isfinite(row).all():
+            raise LawscopeError(
+                f"With {depth} layers D at the last hidden layer is no number, since the class "
+                "means coincide; try a smaller lr, a larger width, or leave this depth out."
+            )
+    return np.asarray(np.log(values), dtype=np.float64)
 
 
 def _verdict(candidates: tuple[int, ...], depths: tuple[int, ...]) -> Optimum:
