@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import lawscope as ls
-from lawscope.laws import next_token_observer
+from lawscope.laws import next_token_moments, next_token_observer
 from lawscope.zoo.language import gpt
 
 
@@ -26,7 +26,8 @@ def test_several_ranks_give_the_value_of_one(world, monkeypatch):
     states = [[s.state_dict() for s in rank.statistics] for rank in ranks]
     answers = [[state[i] for state in states] for i in range(len(states[0]))]
     answers.append([(r.sequences, r.left_out, r.seconds) for r in ranks])
-    monkeypatch.setattr(next_token_observer, "gathered", lambda part: answers.pop(0))
+    for module in (next_token_moments, next_token_observer):
+        monkeypatch.setattr(module, "gathered", lambda part: answers.pop(0))
     ranks[-1].all_merge()
     together, alone = ranks[-1].result(), ls.next_token(model, [ids], control=None)
     assert not answers

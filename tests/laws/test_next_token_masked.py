@@ -1,4 +1,4 @@
-"""Masked language models: what is hidden, and the numbers against least squares on stored features."""
+"""Masked language models: what is hidden, and the numbers against stored features."""
 
 import numpy as np
 import pytest

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
+from lawscope.capture.enough_memory import enough_memory
 from lawscope.capture.kept_memory import kept_memory
 from lawscope.capture.language import Inputs, stream
 from lawscope.capture.language_probe import LanguageModel, look
@@ -49,7 +49,7 @@ class LanguageSession:
         """
         self._now = (shape, see)
         try:
-            with enough_memory(shape):
+            with _room_for(shape):
                 self.model(*inputs[0], **inputs[1])
         finally:
             self._now = None
@@ -106,7 +106,7 @@ def open_language(
     before = RandomState(None)
     try:
         with kept_memory(), untouched(model), own_weights(model) as first_run:
-            with first_run, enough_memory(example.ids.shape):
+            with first_run, _room_for(example.ids.shape):
                 found = look(model, example, task)
             _check_step(every, len(found.blocks.names))
             thinned = dataclasses.replace(found, blocks=found.blocks.thinned(every))
@@ -124,18 +124,10 @@ def _check_step(every: int, blocks: int) -> None:
         )
 
 
-@contextmanager
-def enough_memory(shape: Sequence[int]) -> Iterator[None]:
-    """Out of memory becomes a sentence."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        text = str(error).lower()
-        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not (known or "out of memory" in text or "allocate memory" in text):
-            raise
-        raise LawscopeError(
-            f"Memory ran out on a batch of {shape[0]} sequences of {shape[1]} tokens; use a "
-            "shorter window or smaller batches, load the model in a smaller dtype, or measure "
-            "fewer blocks (every=2)."
-        ) from error
+def _room_for(shape: Sequence[int]) -> AbstractContextManager[None]:
+    """Too little memory for a forward pass becomes a sentence."""
+    return enough_memory(
+        f"a batch of {shape[0]} sequences of {shape[1]} tokens",
+        "use a shorter window or smaller batches, load the model in a smaller dtype, or measure "
+        "fewer blocks (every=2)",
+    )

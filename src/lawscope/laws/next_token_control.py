@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import nn
 
+from lawscope.capture.enough_memory import enough_memory, out_of_memory
 from lawscope.capture.source import RandomState
 from lawscope.laws.scan import reinitialised
 
@@ -19,7 +20,15 @@ def untrained(model: nn.Module) -> nn.Module | None:
     A model that knows its configuration is built anew from it; of others a copy draws new weights
     where every module can. A model spread over devices goes without. The random generators are
     left as found.
+
+    Raises:
+        LawscopeError: too little memory.
     """
+    with enough_memory("the same network untrained", "go without it (control=None, --no-control)"):
+        return _untrained(model)
+
+
+def _untrained(model: nn.Module) -> nn.Module | None:
     if getattr(model, "hf_device_map", None):
         return None
     config = getattr(model, "config", None)
@@ -29,7 +38,9 @@ def untrained(model: nn.Module) -> nn.Module | None:
     try:
         torch.manual_seed(SEED)
         fresh = type(model)(copy.deepcopy(config))
-    except Exception:  # whatever the model's own constructor may raise
+    except Exception as error:  # whatever the model's own constructor may raise
+        if out_of_memory(error):
+            raise
         return None
     finally:
         before.restore()

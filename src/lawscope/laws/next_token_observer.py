@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lawscope.capture.language import Blocks
 from lawscope.capture.language_probe import LanguageModel
 from lawscope.capture.language_session import LanguageSession, open_language
 from lawscope.capture.places import Places, configured_special, first_token, mask_tokens, places
@@ -17,6 +18,13 @@ from lawscope.capture.row_norm import RowNorm
 from lawscope.capture.token_batches import Task, TokenBatch, model_inputs, read_tokens
 from lawscope.capture.untouched import unwrapped
 from lawscope.errors import LawscopeError
+from lawscope.laws.next_token_moments import (
+    fresh_moments,
+    merged_over_ranks,
+    read_into,
+    room_for_moments,
+    written,
+)
 from lawscope.laws.next_token_result import NextToken
 from lawscope.laws.next_token_settings import (
     Normalization,
@@ -103,11 +111,13 @@ class NextTokenObserver:
         """Open the model; it is put back as it was found after ``with``."""
         task, every = self.settings.task, self.settings.every
         opened = open_language(self.model, self._example, task, every)
-        self._session = self._stack.enter_context(opened)
-        if not self.statistics:
-            self.found, self.names = self._session.found, self._session.names
-            self.norm = chosen_norm(self.settings.normalization, self.found.norm)
-            self.statistics = self._fresh()
+        with ExitStack() as stack:
+            session = stack.enter_context(opened)
+            if not self.statistics:
+                self.found, self.names = session.found, session.names
+                self.norm = chosen_norm(self.settings.normalization, self.found.norm)
+                self.statistics = fresh_moments(*self._kind)
+            self._session, self._stack = session, stack.pop_all()  # nothing went wrong
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -175,24 +185,14 @@ class NextTokenObserver:
         Raises:
             LawscopeError: no process group.
         """
-        merged = self._fresh()
-        for i, statistic in enumerate(self.statistics):
-            for state in gathered({k: v.cpu() for k, v in statistic.state_dict().items()}):
-                part = self._fresh_block(i)
-                part.load_state_dict(state)
-                merged[i].merge(part)
-        self.statistics = merged
+        self.statistics = merged_over_ranks(self.statistics, *self._kind)
         counts = gathered((self.sequences, self.left_out, self.seconds))
         self.sequences, self.left_out = sum(c[0] for c in counts), sum(c[1] for c in counts)
         self.seconds = max(c[2] for c in counts)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything gathered so far, as tensors that safetensors can write."""
-        state = {
-            f"{i}.{name}": tensor.to("cpu", copy=True).contiguous()
-            for i, statistic in enumerate(self.statistics)
-            for name, tensor in statistic.state_dict().items()
-        }
+        state = written(self.statistics)
         state["counts"] = torch.tensor([self.sequences, self.left_out])
         state["seconds"] = torch.tensor(self.seconds)
         return state
@@ -203,16 +203,7 @@ class NextTokenObserver:
         Raises:
             LawscopeError: the state is of another model or other settings.
         """
-        blocks = {int(name.split(".")[0]) for name in state if "." in name}
-        if len(blocks) != len(self.statistics):
-            raise LawscopeError(
-                f"The saved moments are of {len(blocks) - 1} blocks, the model has "
-                f"{len(self.statistics) - 1}; resume with the same model."
-            )
-        for i, statistic in enumerate(self.statistics):
-            prefix = f"{i}."
-            part = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            statistic.load_state_dict(part)
+        read_into(self.statistics, state)
         self.sequences, self.left_out = state["counts"].tolist()
         self.seconds = float(state["seconds"])
 
@@ -223,9 +214,10 @@ class NextTokenObserver:
             control: the same measurement of the untrained network.
 
         Raises:
-            LawscopeError: not more tokens than features.
+            LawscopeError: not more tokens than features, or too little memory.
         """
-        return summarise(self, control)
+        with room_for_moments(self.settings, self.found.blocks):
+            return summarise(self, control)
 
     def _where(self, tokens: TokenBatch, indices: Sequence[int]) -> tuple[Tensor, Places]:
         if self.settings.task != "masked":
@@ -244,19 +236,7 @@ class NextTokenObserver:
             )
         self.statistics[position].update(rows, where.targets, folds)
 
-    def _fresh(self) -> list[PredictionMoments]:
-        return [self._fresh_block(i) for i in range(len(self.names))]
-
-    def _fresh_block(self, i: int) -> PredictionMoments:
-        settings, blocks = self.settings, self.found.blocks
-        tables = len(self.names) * len(settings.targets)
-        return PredictionMoments(
-            blocks.width,
-            len(settings.targets),
-            folds=settings.folds,
-            precision=settings.precision,
-            prepare=self.norm,
-            token_bytes=settings.memory // tables if settings.onehot else 0,
-            dtype=blocks.dtypes[i],
-            device=blocks.devices[i],
-        )
+    @property
+    def _kind(self) -> tuple[Settings, Blocks, RowNorm]:
+        """What moments to add up must agree in."""
+        return self.settings, self.found.blocks, self.norm
