@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lawscope.studies.store import Store
 from lawscope.studies.worker import perform
+from tests.studies.benches import Bench
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
@@ -77,3 +79,8 @@ class InlineCrew:
 @pytest.fixture
 def inline():
     return InlineCrew()
+
+
+@pytest.fixture
+def bench(toys, inline):
+    return Bench(Store(toys / "store"), inline)

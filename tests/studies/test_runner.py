@@ -6,48 +6,17 @@ import pytest
 
 import lawscope as ls
 from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.studies import registry, runner
+from lawscope.studies import runner
 from lawscope.studies.campaign import run, run_many
 from lawscope.studies.crew import Lost
 from lawscope.studies.display import Display
+from lawscope.studies.execute import cost
 from lawscope.studies.jobs import Measure, Train
-from lawscope.studies.runner import Failure, Runner, Undertaking
+from lawscope.studies.runner import Failure
 from lawscope.studies.saved import load
-from lawscope.studies.stacks import with_starts
 from lawscope.studies.store import FullDiskError, Store
 from lawscope.zoo.fetch import NetworkError
-
-
-def undertaking(name, **changed):
-    study = registry.find(name)
-    settings = {**study.settings["smoke"], **changed}
-    return Undertaking(name, settings, with_starts(study.plan(settings)))
-
-
-class Bench:
-    """A runner whose crew works in this process; ``outcomes`` by study."""
-
-    def __init__(self, store, crew):
-        self.store, self.crew, self.outcomes = store, crew, {}
-
-    def run(self, *undertakings):
-        engine = Runner(
-            self.store, self.crew, self.crew, Display(show=False), self.keep, lambda training: 1.0
-        )
-        engine.run(undertakings)
-        return self.outcomes
-
-    def keep(self, study, outcome):
-        self.outcomes[study.name] = outcome
-
-    @property
-    def trained(self):
-        return [t.key for job in self.crew.jobs if isinstance(job, Train) for t in job.trainings]
-
-
-@pytest.fixture
-def bench(toys, inline):
-    return Bench(Store(toys / "store"), inline)
+from tests.studies.benches import Bench, undertaking
 
 
 def test_what_two_studies_share_is_trained_once_and_starts_come_first(bench):
@@ -80,6 +49,12 @@ def test_a_training_that_raises_fails_its_study_and_no_other(bench):
     assert isinstance(outcomes["toy/mistaken"], Failure)
     assert "depth 1" in outcomes["toy/mistaken"].why
     assert "Traceback" in outcomes["toy/mistaken"].trace
+    assert outcomes["toy/quick"].numbers["loss"]
+
+
+def test_a_network_that_cannot_be_built_stops_nobody_where_its_cost_is_asked_for(bench):
+    outcomes = bench.run(undertaking("toy/mistaken"), undertaking("toy/quick"), cost=cost)
+    assert "depth 1" in outcomes["toy/mistaken"].why
     assert outcomes["toy/quick"].numbers["loss"]
 
 
@@ -170,10 +145,7 @@ def test_what_another_process_trains_is_waited_for_and_not_trained(bench, monkey
                 other.store.write(packed)
                 claim.release()
 
-    engine = Runner(
-        bench.store, bench.crew, bench.crew, Watch(show=False), bench.keep, lambda training: 1.0
-    )
-    engine.run([study])
+    bench.run(study, display=Watch(show=False))
     assert max(waits) == 1
     assert waits[-1] == 0
     assert key not in bench.trained

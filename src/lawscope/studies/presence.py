@@ -1,4 +1,4 @@
-"""Whether the datasets of a study can be had on this machine."""
+"""Whether the datasets of a study, and the encoders named with them, can be had on this machine."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class _Try(threading.Thread):
 
     def run(self) -> None:
         from lawscope.zoo.datasets import load
+        from lawscope.zoo.pretrained import find_encoder
         from lawscope.zoo.sst2 import load_sst2
         from lawscope.zoo.text import load_text
 
@@ -44,6 +45,8 @@ class _Try(threading.Thread):
         try:
             if kind == "sst2":
                 load_sst2()
+                if name:
+                    find_encoder(name)
             elif kind == "text":
                 load_text(name)
             else:

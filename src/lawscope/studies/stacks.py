@@ -11,6 +11,8 @@ from lawscope.studies.plan import Training
 MOST_NETWORKS = 16
 # What a killed process loses at most, by the estimate of ``execute.cost``.
 MOST_SECONDS = 300.0
+# Of a network that cannot be built here, so that its cost cannot be told.
+UNKNOWN_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def stacks_of(
     Args:
         trainings: what is to be trained.
         jobs: number of workers.
-        cost: seconds of one training on one core.
+        cost: seconds of one training on one core; where it raises, the worker that trains will
+            say why.
 
     Returns:
         The stacks, those that take longest first.
@@ -81,7 +84,7 @@ def stacks_of(
     groups: dict[tuple[int, str], list[Training]] = {}
     for training in trainings:
         groups.setdefault((_generation(training), training.shape), []).append(training)
-    costs = {shape: max(cost(group[0]), 1e-6) for shape, group in groups.items()}
+    costs = {shape: _seconds(group[0], cost) for shape, group in groups.items()}
     total = sum(costs[shape] * len(group) for shape, group in groups.items())
     stacks = [
         Stack(part, costs[shape] * len(part))
@@ -89,6 +92,13 @@ def stacks_of(
         for part in _cut(group, costs[shape], total / jobs)
     ]
     return sorted(stacks, key=lambda stack: -stack.seconds)
+
+
+def _seconds(training: Training, cost: Callable[[Training], float]) -> float:
+    try:
+        return max(cost(training), 1e-6)
+    except Exception:  # one network that cannot be built must not stop the others
+        return UNKNOWN_SECONDS
 
 
 def _generation(training: Training) -> int:
