@@ -3,8 +3,9 @@
 from lawscope.studies import registry
 from lawscope.studies.display import Display
 from lawscope.studies.jobs import Train
-from lawscope.studies.runner import Runner, Undertaking
+from lawscope.studies.runner import Runner
 from lawscope.studies.stacks import with_starts
+from lawscope.studies.undertaking import Undertaking
 
 
 def undertaking(name, **changed):

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.studies.benches import Bench
 
 from lawscope.studies.store import Store
 from lawscope.studies.worker import perform
-from tests.studies.benches import Bench
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.studies.benches import Bench, undertaking
 
 import lawscope as ls
 from lawscope.errors import LawscopeError, LawscopeWarning
@@ -12,11 +13,10 @@ from lawscope.studies.crew import Lost
 from lawscope.studies.display import Display
 from lawscope.studies.execute import cost
 from lawscope.studies.jobs import Measure, Train
-from lawscope.studies.runner import Failure
 from lawscope.studies.saved import load
 from lawscope.studies.store import FullDiskError, Store
+from lawscope.studies.undertaking import Failure
 from lawscope.zoo.fetch import NetworkError
-from tests.studies.benches import Bench, undertaking
 
 
 def test_what_two_studies_share_is_trained_once_and_starts_come_first(bench):

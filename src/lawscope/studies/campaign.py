@@ -21,11 +21,12 @@ from lawscope.studies.pool import Pool, usable_cores
 from lawscope.studies.presence import absent
 from lawscope.studies.registry import check_preset, choose, find
 from lawscope.studies.result import FAILED, StudyResult, without_numbers
-from lawscope.studies.runner import Failure, Runner, Undertaking, core_seconds
+from lawscope.studies.runner import Runner
 from lawscope.studies.saved import DEFAULT_OUT, label, result_file, save, save_family
 from lawscope.studies.stacks import with_starts
 from lawscope.studies.store import Store
 from lawscope.studies.study import MODES, NOT_TRIED
+from lawscope.studies.undertaking import Failure, Undertaking, core_seconds
 from lawscope.studies.uses import note_use
 
 

@@ -36,11 +36,12 @@ class Done:
 
 @dataclass(frozen=True)
 class Raised:
-    """A job raised an exception: what it said, and where (for ``--debug``)."""
+    """A job raised an exception: what it said, where (for ``--debug``), and its type's name."""
 
     ticket: int
     why: str
     trace: str
+    kind: str = ""
 
 
 @dataclass(frozen=True)

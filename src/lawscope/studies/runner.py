@@ -9,44 +9,19 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from lawscope.studies import entry
+from lawscope import __version__
 from lawscope.studies.crew import Crew, Done, Event, Job, Lost, Raised, Retried, Told
 from lawscope.studies.display import Display
+from lawscope.studies.entry import DamagedEntryError, Packed
 from lawscope.studies.jobs import Measure, Measured, Train
 from lawscope.studies.plan import Training
 from lawscope.studies.stacks import Stack, stacks_of
 from lawscope.studies.store import Claim, Store
+from lawscope.studies.undertaking import Failure, Undertaking
 
 POLL_SECONDS = 0.5
-
-
-@dataclass(eq=False)
-class Undertaking:
-    """A study on its way.
-
-    Attributes:
-        name: ``family/name``.
-        settings: of its preset.
-        needed: its trainings and what they begin from, by key.
-        repaired: whether a damaged entry was already found while measuring it.
-    """
-
-    name: str
-    settings: Mapping[str, Any]
-    needed: Mapping[str, Training]
-    repaired: bool = False
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a study could not be measured, and where (for ``--debug``)."""
-
-    why: str
-    trace: str = ""
 
 
 class Runner:
@@ -84,6 +59,7 @@ class Runner:
         self._training: dict[int, tuple[Stack, list[Claim]]] = {}
         self._measuring: dict[int, Undertaking] = {}
         self._stored: set[str] = set()
+        self._mended: set[str] = set()  # starts that were damaged once in this run
         self._failed: dict[str, Failure] = {}
 
     def run(self, undertakings: Iterable[Undertaking]) -> None:
@@ -105,6 +81,11 @@ class Runner:
         self._stored |= trainings.keys() - {t.key for t in missing}
         self._waiting += stacks_of(missing, self._trainers.size, self._cost)
         self._display.expect(sum(t.recipe.epochs for t in missing))
+
+    def _train_again(self, trainings: Mapping[str, Training]) -> None:
+        """Plan anew those whose entries are not sound any more."""
+        self._stored -= trainings.keys()
+        self._plan(trainings)
 
     def _begin_measuring(self) -> None:
         for study in list(self._open):
@@ -142,27 +123,50 @@ class Runner:
 
     def _begin(self, stack: Stack) -> None:
         """Claim what another process has not claimed or finished meanwhile, and train that."""
-        ours, claims, theirs = [], [], []
+        claims: list[Claim] = []
+        try:
+            if ours := self._claim(stack, claims):
+                stack = stack.only(ours)
+                starts = tuple((t, self._store.read(t)) for t in stack.starts.values())
+                job = Train(stack.trainings, starts)
+                ticket = self._submit(self._trainers, job, stack.describe(), stack.epochs)
+                self._training[ticket] = (stack, claims)
+        except DamagedEntryError as error:
+            _release(claims)
+            self._mend_starts(stack, error)
+        except BaseException:
+            _release(claims)
+            raise
+
+    def _claim(self, stack: Stack, claims: list[Claim]) -> list[Training]:
+        """The trainings of a stack that are ours to do; their claims are added to ``claims``."""
+        ours, theirs = [], []
         for training in stack.trainings:
             claim = self._store.claim(training.key)
             if claim is None:
                 theirs.append(training)
-            elif self._store.sound(training):
-                claim.release()
+                continue
+            claims.append(claim)
+            if self._store.sound(training):
+                claims.pop().release()
                 self._stored.add(training.key)
                 self._display.expect(-training.recipe.epochs)
             else:
                 self._store.discard_damaged(training)
                 ours.append(training)
-                claims.append(claim)
         if theirs:
             self._elsewhere.append(stack.only(theirs))
-        if ours:
-            stack = stack.only(ours)
-            starts = tuple((t, self._store.read(t)) for t in stack.starts.values())
-            job = Train(stack.trainings, starts)
-            ticket = self._submit(self._trainers, job, stack.describe(), stack.epochs)
-            self._training[ticket] = (stack, claims)
+        return ours
+
+    def _mend_starts(self, stack: Stack, error: DamagedEntryError) -> None:
+        """What a stack begins from was damaged after it was planned: train that again, once."""
+        starts = {key: t for key, t in stack.starts.items() if key not in self._mended}
+        if not starts:
+            self._fail(stack, Failure(str(error)))
+            return
+        self._mended |= starts.keys()
+        self._waiting.append(stack)
+        self._train_again(starts)
 
     def _submit(self, crew: Crew, job: Job, words: str, total: int | None) -> int:
         ticket = next(self._tickets)
@@ -187,21 +191,34 @@ class Runner:
             self._measured(event)
 
     def _trained(self, event: Done | Raised | Lost) -> None:
-        stack, claims = self._training.pop(event.ticket)
+        stack, claims = self._training[event.ticket]
         try:
-            if isinstance(event, Done):
-                for packed in event.value:
-                    self._store.write(packed)
-                    self._stored.add(packed.record["key"])
+            failure = self._keep(stack, event.value) if isinstance(event, Done) else None
         finally:
             _release(claims)
+            del self._training[event.ticket]
         self._display.end(event.ticket, stack.epochs if isinstance(event, Done) else 0)
-        if isinstance(event, Raised) and len(stack.trainings) > 1:
-            # One of them may be at fault: the others are trained without it.
-            self._waiting[:0] = [stack.only([training]) for training in stack.trainings]
-        elif isinstance(event, Raised | Lost):
+        if isinstance(event, Raised | Lost):
+            if len(stack.trainings) > 1:
+                # One may be at fault, or all too large together: each is tried on its own.
+                self._waiting[:0] = [stack.only([training]) for training in stack.trainings]
+                return
             trace = event.trace if isinstance(event, Raised) else ""
-            self._fail(stack, Failure(f"{stack.describe()}: {event.why}", trace))
+            failure = Failure(f"{stack.describe()}: {event.why}", trace)
+        if failure is not None:
+            self._fail(stack, failure)
+
+    def _keep(self, stack: Stack, trained: Sequence[Packed]) -> Failure | None:
+        """Store what a worker has trained; why not, where it is not what was asked for."""
+        if [packed.record["key"] for packed in trained] != [t.key for t in stack.trainings]:
+            return Failure(
+                f"{stack.describe()}: the worker has another version of lawscope than this process "
+                f"({__version__}); install the same on every machine and give the command again"
+            )
+        for packed in trained:
+            self._store.write(packed)
+            self._stored.add(packed.record["key"])
+        return None
 
     def _fail(self, stack: Stack, failure: Failure) -> None:
         self._failed.update((training.key, failure) for training in stack.trainings)
@@ -213,18 +230,14 @@ class Runner:
             self._finish(study, event.value)
             return
         damaged = {k: t for k, t in study.needed.items() if not self._store.sound(t)}
-        if damaged and not study.repaired:
+        # What was damaged then may be whole by now: another process has trained it again.
+        seen = isinstance(event, Raised) and event.kind == DamagedEntryError.__name__
+        if (damaged or seen) and not study.repaired:
             study.repaired = True
-            self._stored -= damaged.keys()
-            self._plan(damaged)
+            self._train_again(damaged)
             self._open.append(study)
             return
         self._finish(study, Failure(event.why, event.trace if isinstance(event, Raised) else ""))
-
-
-def core_seconds(store: Store, undertaking: Undertaking) -> float:
-    """What its trainings took, also those that were found in the store."""
-    return sum(float(entry.read_record(store.place(key))["seconds"]) for key in undertaking.needed)
 
 
 def _release(claims: Iterable[Claim]) -> None:

@@ -41,10 +41,10 @@ def perform(ticket: int, job: Job, tell: Tell) -> Event:
 
         torch.set_num_threads(1)  # as many workers as cores: more threads would only wait
         return Done(ticket, job(tell))
-    except LawscopeError as error:
-        return Raised(ticket, str(error), traceback.format_exc())
     except Exception as error:
-        return Raised(ticket, f"{type(error).__name__}: {error}", traceback.format_exc())
+        kind = type(error).__name__
+        why = str(error) if isinstance(error, LawscopeError) else f"{kind}: {error}"
+        return Raised(ticket, why, traceback.format_exc(), kind)
 
 
 def seldom(tell: Tell, seconds: float = REPORT_SECONDS) -> Tell:
