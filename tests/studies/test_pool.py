@@ -1,9 +1,13 @@
 """Worker processes: one that dies is replaced, and none of them hears ctrl-C."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+from multiprocessing.context import SpawnProcess
+
+import pytest
 
 from lawscope.studies.crew import Done, Lost, Raised, Retried
 from lawscope.studies.pool import Pool
@@ -72,3 +76,25 @@ def test_no_worker_hears_ctrl_c_not_even_the_first():
     )
     assert answer.stderr == ""
     assert answer.stdout == "['Done', 'Done', 'Done', 'Done']\n"
+
+
+def test_a_worker_begun_while_ctrl_c_arrives_is_ended_with_the_others(monkeypatch):
+    begin = SpawnProcess.start
+
+    def interrupted(process):
+        begin(process)
+        os.kill(os.getpid(), signal.SIGINT)  # kept back until the process is begun
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(SpawnProcess, "start", interrupted)
+    pool = Pool(1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pool.submit(1, str)
+        (worker,) = multiprocessing.active_children()
+        pool.close()
+        assert not worker.is_alive()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for child in multiprocessing.active_children():
+            child.kill()

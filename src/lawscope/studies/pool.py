@@ -72,11 +72,11 @@ class Pool:
         process = multiprocessing.get_context("spawn").Process(
             target=serve, args=(theirs,), name="lawscope worker", daemon=True
         )
+        worker = _Worker(process, ours)
         with _deaf_to_interrupts(), _without_main():
             process.start()
+            self._workers.append(worker)  # before ctrl-C is heard: close() ends all it knows
         theirs.close()  # so that our end reports when the process is gone
-        worker = _Worker(process, ours)
-        self._workers.append(worker)
         return worker
 
     def _give(self, worker: _Worker, task: tuple[int, Job], attempt: int) -> None:
