@@ -400,6 +400,8 @@ def test_out_of_memory_is_a_sentence(small):
         ({"normalization": "batch"}, "normalization='batch'"),
         ({"precision": "half"}, "precision='half'"),
         ({"folds": 0}, "folds=0"),
+        ({"folds": True}, "folds=True"),
+        ({"every": True}, "every=True"),
         ({"every": 0}, "every=0"),
         ({"memory": "much"}, "memory='much'"),
     ],

@@ -30,6 +30,18 @@ class Places:
     targets: Tensor
     sequences: Tensor
 
+    def by_fold(self, indices: range, folds: int) -> tuple[Places, Tensor]:
+        """Sorted by fold, and the fold of each row: the sequence's global index modulo ``folds``.
+
+        Args:
+            indices: global index of each sequence.
+            folds: how many there are.
+        """
+        numbers = (indices.start + indices.step * self.sequences) % folds
+        order = numbers.argsort(stable=True)
+        sorted_ = Places(self.rows[order], self.targets[order], self.sequences[order])
+        return sorted_, numbers[order]
+
 
 def places(batch: TokenBatch, targets: Sequence[str], bos: int | None) -> Places:
     """Positions where every target exists: real tokens whose neighbours asked for are real.

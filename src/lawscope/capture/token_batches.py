@@ -72,17 +72,25 @@ def read_tokens(raw: Any, task: Task = "causal") -> TokenBatch:
 
 
 def _ids(found: Any) -> Tensor:
-    ids = torch.from_numpy(found) if isinstance(found, np.ndarray) else found
-    if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dim() not in (1, 2):
+    numbers = isinstance(found, np.ndarray) and found.dtype.kind in "iufb"
+    ids = torch.from_numpy(found) if numbers else found
+    if not isinstance(ids, Tensor) or _no_whole(ids.dtype) or ids.dim() not in (1, 2):
         shape = f" of shape {tuple(ids.shape)}" if isinstance(ids, Tensor) else ""
         kind = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
         raise LawscopeError(
-            f"A batch is {kind}{shape}; yield integer token ids of shape (batch, tokens)."
+            f"A batch is {kind}{shape}; yield integer token ids of shape (batch, tokens), as "
+            "tokenizer(…, return_tensors='pt') gives them."
         )
-    ids = ids.reshape(-1, ids.shape[-1]).to("cpu", torch.int64)
+    ids = (ids if ids.dim() == 2 else ids[None]).to("cpu", torch.int64)
     if ids.shape[1] < 2:
-        raise LawscopeError("Sequences of one token have no next token; make windows longer.")
+        raise LawscopeError(
+            "Sequences of one token or none have no next token; make windows longer."
+        )
     return ids
+
+
+def _no_whole(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex or dtype is torch.bool
 
 
 def model_inputs(

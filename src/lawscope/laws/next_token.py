@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from lawscope.capture.token_batches import Task
@@ -18,6 +21,7 @@ from lawscope.laws.next_token_result import NextToken
 from lawscope.laws.next_token_settings import Normalization
 from lawscope.progress import progress as progress_bar
 from lawscope.statistics.comoments import Precision
+from lawscope.statistics.distributed import gathered
 from lawscope.statistics.memory import DEFAULT_MEMORY
 
 
@@ -71,7 +75,11 @@ def next_token(
         seed: of the hidden positions, for "masked".
         every: measure every so many-th block only, which takes as many times less memory; the
             line is then per measured block.
-        distributed: merge over the ranks of ``torch.distributed``; every rank must call it.
+        distributed: merge over the ranks of ``torch.distributed``; every rank must call it, and
+            the batches of rank r hold sequences r, r + world, r + 2·world, … of the text, as
+            ``DistributedSampler(shuffle=False)`` deals them out. Then folds, hidden positions and
+            the result are those of one process. (That sampler repeats a few sequences where they
+            do not divide evenly, unless ``drop_last=True``.)
         progress: show a bar; by default when it takes long and a terminal is there.
 
     Returns:
@@ -90,6 +98,7 @@ def next_token(
         >>> next_token(model, batches, control=None).blocks
         ('embedding', 'blocks.0', 'blocks.1', 'blocks.2', 'blocks.3')
     """
+    rank, world = _place() if distributed else (0, 1)
     first, everything, total = _batches(batches)
     settings: dict[str, Any] = {
         "targets": targets,
@@ -114,9 +123,10 @@ def next_token(
             observers.append(stack.enter_context(NextTokenObserver(twin, first, **settings)))
         advance = stack.enter_context(progress_bar("measuring tokens", total, progress))
         for batch in everything:
-            advance(observer.update(batch))
-            for each in observers[1:]:
-                each.update(batch)
+            start = rank + world * observer.sequences
+            for each in observers:
+                each.update(batch, first=start, stride=world)
+            advance(_tokens_in(batch))
         if distributed:
             for each in observers:
                 each.all_merge()
@@ -127,25 +137,33 @@ def next_token(
     return result
 
 
+def _place() -> tuple[int, int]:
+    """This rank and how many there are; without a process group it says so before anything runs."""
+    world = len(gathered((True,)))
+    return dist.get_rank(), world
+
+
 def _batches(batches: Any) -> tuple[Any, Iterator[Any], int | None]:
-    """The first batch, all of them, and the number of tokens where it can be known."""
-    if isinstance(batches, Tensor | dict):
+    """The first batch with tokens, all from there, and their number where it can be known."""
+    if isinstance(batches, Tensor | Mapping):
         batches = [batches]
     if not isinstance(batches, Iterable):
         raise LawscopeError(
             f"The batches are a {type(batches).__name__}; pass a list, a DataLoader or a "
             "generator of token ids (B, T)."
         )
-    total = None
-    if isinstance(batches, Sequence):
-        tensors = [
-            b["input_ids"] if isinstance(b, dict) and "input_ids" in b else b for b in batches
-        ]
-        if all(isinstance(t, Tensor) for t in tensors):
-            total = sum(t.numel() for t in tensors)
+    total = sum(map(_tokens_in, batches)) if isinstance(batches, Sequence) else None
     every = iter(batches)
-    try:
-        first = next(every)
-    except StopIteration:
-        raise LawscopeError("There are no batches: nothing to measure.") from None
-    return first, itertools.chain([first], every), total
+    for first in every:
+        if _tokens_in(first):
+            return first, itertools.chain([first], every), total
+    raise LawscopeError("There are no batches with tokens: nothing to measure.")
+
+
+def _tokens_in(batch: Any) -> int:
+    """Tokens of a batch, padding included; 1 for what is none, which is told when it is read."""
+    if isinstance(batch, Mapping):
+        batch = batch.get("decoder_input_ids", batch.get("input_ids"))
+    elif isinstance(batch, list | tuple) and len(batch) == 1:
+        (batch,) = batch
+    return math.prod(batch.shape) if isinstance(batch, Tensor | np.ndarray) else 1

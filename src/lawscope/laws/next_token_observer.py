@@ -16,6 +16,7 @@ from lawscope.capture.language_session import LanguageSession, open_language
 from lawscope.capture.places import Places, configured_special, first_token, mask_tokens, places
 from lawscope.capture.row_norm import RowNorm
 from lawscope.capture.token_batches import Task, TokenBatch, model_inputs, read_tokens
+from lawscope.capture.token_limits import check_ids, vocabulary_of, within_limits
 from lawscope.capture.untouched import unwrapped
 from lawscope.errors import LawscopeError
 from lawscope.laws.next_token_moments import (
@@ -96,12 +97,13 @@ class NextTokenObserver:
         config = getattr(self.model, "config", None)
         self.bos = first_token(config) if task == "causal" else None
         self._special = {*configured_special(config), *self.settings.special_tokens}
+        self._vocabulary = vocabulary_of(self.model, task)
         self._example = read_tokens(example, task)
+        if not len(self._example.ids):
+            raise LawscopeError("The example batch has no sequences; pass one that has.")
         self._stack = ExitStack()
         self._session: LanguageSession | None = None
-        self.sequences = 0
-        self.left_out = 0
-        self.seconds = 0.0
+        self.sequences, self.left_out, self.seconds = 0, 0, 0.0
         self.found: LanguageModel
         self.names: tuple[str, ...] = ()
         self.norm = RowNorm()
@@ -111,7 +113,8 @@ class NextTokenObserver:
         """Open the model; it is put back as it was found after ``with``."""
         task, every = self.settings.task, self.settings.every
         opened = open_language(self.model, self._example, task, every)
-        with ExitStack() as stack:
+        check_ids(self._example.ids, self._vocabulary)
+        with ExitStack() as stack, within_limits(self.model, self._example.ids):
             session = stack.enter_context(opened)
             if not self.statistics:
                 self.found, self.names = session.found, session.names
@@ -144,7 +147,8 @@ class NextTokenObserver:
             How many tokens were measured.
 
         Raises:
-            LawscopeError: not token ids, a block that gives NaN, or too little memory.
+            LawscopeError: not token ids, or none of this model's; a block that gives NaN; too
+                little memory.
         """
         if self._session is None:
             raise LawscopeError("The observer is closed; call update() inside 'with observer:'.")
@@ -153,16 +157,18 @@ class NextTokenObserver:
         start = self.sequences if first is None else first
         indices = range(start, start + stride * len(tokens.ids), stride)
         ids, where = self._where(tokens, indices)
+        check_ids(ids, self._vocabulary)
+        if not len(ids):
+            return 0
         self.sequences += len(tokens.ids)
         self.left_out += int(tokens.real.sum()) - len(where.rows)
-        folds = (start + stride * where.sequences) % self.settings.folds
-        order = folds.argsort(stable=True)
-        where = Places(where.rows[order], where.targets[order], where.sequences[order])
-        self._session.run(
-            model_inputs(self.model, tokens, ids, self.settings.task),
-            tokens.ids.shape,
-            lambda position, hidden: self._take(position, hidden, where, folds[order]),
-        )
+        where, folds = where.by_fold(indices, self.settings.folds)
+        with within_limits(self.model, ids):
+            self._session.run(
+                model_inputs(self.model, tokens, ids, self.settings.task),
+                tokens.ids.shape,
+                lambda position, hidden: self._take(position, hidden, where, folds),
+            )
         self.seconds += time.perf_counter() - begun
         return len(where.rows)
 

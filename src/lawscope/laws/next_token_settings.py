@@ -43,9 +43,9 @@ class Settings:
             _one_of("targets", target, ("masked",) if self.task == "masked" else tuple(OFFSETS))
         if not self.targets or len(set(self.targets)) < len(self.targets):
             raise LawscopeError(f"targets={self.targets!r}: name each target once, at least one.")
-        if not isinstance(self.folds, int) or self.folds < 1:
+        if not _is_whole(self.folds) or self.folds < 1:
             raise LawscopeError(f"folds={self.folds!r} is not a number of folds; pass 5, say.")
-        if not isinstance(self.every, int) or self.every < 1:
+        if not _is_whole(self.every) or self.every < 1:
             raise LawscopeError(
                 f"every={self.every!r} is not a step; pass 2 for every other block."
             )
@@ -54,7 +54,7 @@ class Settings:
                 "task='masked' hides tokens behind the mask token; pass mask_token=, as "
                 "tokenizer.mask_token_id gives it."
             )
-        if self.mask_token is not None and not _is_id(self.mask_token):
+        if self.mask_token is not None and not _is_whole(self.mask_token):
             raise LawscopeError(f"mask_token={self.mask_token!r} is no token id.")
 
 
@@ -82,7 +82,7 @@ def chosen_special(tokens: Collection[int]) -> tuple[int, ...]:
     Raises:
         LawscopeError: no token ids.
     """
-    if not isinstance(tokens, Collection) or not all(_is_id(token) for token in tokens):
+    if not isinstance(tokens, Collection) or not all(_is_whole(token) for token in tokens):
         raise LawscopeError(
             f"special_tokens={tokens!r} are no token ids; pass whole numbers, as "
             "tokenizer.all_special_ids gives them."
@@ -90,8 +90,9 @@ def chosen_special(tokens: Collection[int]) -> tuple[int, ...]:
     return tuple(tokens)
 
 
-def _is_id(token: object) -> bool:
-    return isinstance(token, int) and not isinstance(token, bool) and token >= 0
+def _is_whole(number: object) -> bool:
+    """0, 1, 2, …; True is no number here."""
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
