@@ -116,7 +116,55 @@ def test_an_address_that_stays_silent_is_given_up(monkeypatch):
         on_ray._connect(None, "ray://10.1.2.3:10001", None)
 
 
-@pytest.mark.parametrize("on", ["ray://", "ray://host", "ray://host:many", "http://host:1", ""])
+class Patience:
+    """Stands for Ray: waits for ever for a cluster, or does what it is told to."""
+
+    def __init__(self, init=None):
+        self.init = init or (lambda **settings: pytest.fail("Ray would wait for ever"))
+
+
+@pytest.mark.parametrize("known", ["RAY_ADDRESS", "RAY_ADDRESS with scheme", "ray_current_cluster"])
+def test_a_known_cluster_that_is_gone_is_a_sentence(tmp_path, monkeypatch, known):
+    services = pytest.importorskip("ray._private.services", reason="needs lawscope[cluster]")
+    monkeypatch.setattr(services, "find_gcs_addresses", lambda: set())
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        if known == "ray_current_cluster":
+            monkeypatch.setattr(services, "find_bootstrap_address", lambda folder: address)
+        else:
+            address = f"ray://{address}" if "scheme" in known else address
+            monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(LawscopeError, match=f"ray://auto, which is .*{address[-5:]} .*refused"):
+            on_ray._connect(Patience(), "ray://auto", None)
+
+
+def test_no_cluster_at_all_is_a_sentence(monkeypatch):
+    services = pytest.importorskip("ray._private.services", reason="needs lawscope[cluster]")
+    monkeypatch.setattr(services, "find_gcs_addresses", lambda: set())
+    monkeypatch.setattr(services, "find_bootstrap_address", lambda folder: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(LawscopeError, match=r"ray://auto \(Could not find any running Ray"):
+        on_ray._connect(Patience(), "ray://auto", None)
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    with pytest.raises(LawscopeError, match="RAY_ADDRESS is 'local', which is no running cluster"):
+        on_ray._connect(Patience(), "ray://auto", None)
+
+
+def test_where_ray_ends_the_program_we_say_why_unless_somebody_else_ends_it():
+    def exit_with(code):
+        return Patience(lambda **settings: sys.exit(code))
+
+    with pytest.raises(LawscopeError, match=r"reached at ray \(no raylet\)"):
+        on_ray._connect(exit_with("no raylet"), "ray", 1)
+    with pytest.raises(SystemExit):
+        on_ray._connect(exit_with(signal.SIGTERM), "ray", 1)
+
+
+@pytest.mark.parametrize(
+    "on", ["ray://", "ray://host", "ray://host:many", "http://host:1", "", None, 3]
+)
 def test_what_is_no_address_is_a_sentence(on):
     with pytest.raises(LawscopeError, match="choose local, ray, ray://auto or ray://host:port"):
         on_ray.check_place(on)

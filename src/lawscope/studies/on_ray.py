@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import time
 import warnings
@@ -23,6 +24,7 @@ from lawscope.studies.worker import perform, seldom
 
 LOCAL, ANY, SCHEME = "ray", "ray://auto", "ray://"
 CONNECT_SECONDS = 10.0
+CLIENT_PORT = 10001  # where Ray listens unless an address says otherwise
 RETRIES = 2
 NEWS_SECONDS = 1.0
 
@@ -146,7 +148,8 @@ ray://host:port.
     if on in ("local", LOCAL, ANY):
         return
     with suppress(ValueError):
-        if on.startswith(SCHEME) and urlsplit(on).hostname and urlsplit(on).port:
+        place = urlsplit(str(on))
+        if str(on).startswith(SCHEME) and place.hostname and place.port:
             return
     raise LawscopeError(
         f"--on {on!r} is not known; choose local, ray, ray://auto or ray://host:port."
@@ -167,27 +170,55 @@ def _import_ray() -> Any:
 
 def _connect(ray: Any, on: str, jobs: int | None) -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)
-    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    where = on
     try:
         if on == LOCAL:
-            ray.init(address="local", num_cpus=jobs or usable_cores(), **quiet)
-        elif on == ANY:
-            ray.init(address="auto", log_to_driver=False, logging_level="error")
-        else:
-            _knock(on)
+            cores = jobs or usable_cores()
+            ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
+            return
+        address = _known_here() if on == ANY else on
+        where = on if address == on else f"{on}, which is {address}"
+        _knock(address)
+        if address.startswith(SCHEME):
             with warnings.catch_warnings(action="ignore"):  # our sentence says it
-                ray.init(address=on)
+                ray.init(address=address)
+        else:
+            ray.init(address=address, **quiet)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise LawscopeError(
-            f"Ray cannot be reached at {on} ({reason}); check that the cluster runs there and that "
-            "RAY_AUTH_TOKEN is its token if it asks for one, or use --on local."
-        ) from error
+        raise _unreachable(where, error) from error
+    except SystemExit as error:  # what Ray does where it gives up
+        if error.code == signal.SIGTERM:  # or where somebody ends this process
+            raise
+        raise _unreachable(where, error) from error
 
 
-def _knock(on: str) -> None:
-    """Fail soon where nobody answers."""
-    place = urlsplit(on)
-    assert place.hostname is not None
-    assert place.port is not None
-    socket.create_connection((place.hostname, place.port), timeout=CONNECT_SECONDS).close()
+def _known_here() -> str:
+    """The cluster that Ray knows of: that of RAY_ADDRESS, or the one begun here last."""
+    named = os.environ.get("RAY_ADDRESS", "")
+    if named.startswith(SCHEME):
+        return named
+    # Ray offers no public way to ask, and waits many minutes for a cluster that is gone.
+    from ray._private.services import canonicalize_bootstrap_address
+
+    address: str | None = canonicalize_bootstrap_address("auto")
+    if address is None:
+        raise ConnectionError(f"RAY_ADDRESS is {named!r}, which is no running cluster")
+    return address
+
+
+def _knock(address: str) -> None:
+    """Fail soon where nobody answers at ``host:port`` or ``ray://host:port``."""
+    place = urlsplit(address if "://" in address else f"//{address}")
+    if place.hostname is None:
+        raise ConnectionError("this is no address")
+    port = place.port or CLIENT_PORT
+    socket.create_connection((place.hostname, port), timeout=CONNECT_SECONDS).close()
+
+
+def _unreachable(where: str, error: BaseException) -> LawscopeError:
+    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    return LawscopeError(
+        f"Ray cannot be reached at {where} ({reason}); check that the cluster runs there and that "
+        "RAY_AUTH_TOKEN is its token if it asks for one, or use --on local."
+    )
