@@ -75,6 +75,12 @@ def mistakes(place, here):
         ((own, "--text", here / "few.txt", "--window", 4), "at least 15 are missing"),
         ((own, *text, "--tokens", 99999), "are missing; give more text"),
         ((own, *text, "--tokens", "many"), "--tokens many is no number"),
+        ((own, *text, "--tokens", 0), "--tokens 0 leaves nothing to measure"),
+        (
+            (place / "gpt2", *text, "--tokens", 8, "--window", 8),
+            "--tokens 8 is too small: 7 of them would be measured, for 12 features; ask for at "
+            "least 16, and 688 for",
+        ),
         ((here / "gone", *text), "There is no folder"),
         (("./gone", *text), "There is no folder ./gone"),
         (("someone/no-such-model", *text), "hub cannot be reached"),

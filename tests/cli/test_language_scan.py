@@ -118,6 +118,25 @@ def test_special_tokens_of_a_masked_model_are_never_hidden(
     assert not {4, 5, *word} & set(hidden)
 
 
+def test_a_tokenizer_that_knows_more_than_the_model_is_told(lawscope, language_models, tmp_path):
+    from transformers import AutoTokenizer
+
+    place = language_models
+    (tmp_path / "low.txt").write_text("a of a the\n" * 1000)
+    tokenizer = AutoTokenizer.from_pretrained(place / "gpt2")
+    highest = max(tokenizer.encode("a of a the"))
+    assert highest + 1 < len(tokenizer)
+    for size, told in ((highest + 1, True), (len(tokenizer), False)):
+        folder = folders.gpt2_folder(tmp_path / f"of-{size}", vocab_size=size)
+        arguments = ("--text", "low.txt", "--no-control", "--normalization", "none")
+        code, out, err = lawscope("scan", folder, *arguments)
+        assert code == 0, err
+        sentence = f"knows {len(tokenizer)} tokens and the model embeds {size}"
+        assert (sentence in " ".join(out.split())) == told
+        warnings = scanned(lawscope, folder, *arguments)["next_token"]["warnings"]
+        assert any(sentence in warning for warning in warnings) == told
+
+
 def test_own_code_with_checkpoint_dtype_and_every(lawscope, language_models, tmp_path):
     place = language_models
     common = ("--text", place / "text.txt", "--window", 32, "--no-control")

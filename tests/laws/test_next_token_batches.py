@@ -148,4 +148,4 @@ def test_left_padding_needs_positions_where_they_are_learned():
     assert measure(model, with_positions).pr == pytest.approx(alone.pr, rel=1e-9)
     assert measure(model, padded).pr != pytest.approx(alone.pr, rel=1e-6)
     # Its norms compute in float32.
-    assert measure(llama, padded).pr == pytest.approx(measure(llama, IDS).pr, rel=1e-5)
+    assert measure(llama, padded).pr == pytest.approx(measure(llama, IDS).pr, rel=1e-7)

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch import nn
 from lawscope.capture.windows import Windows
 from lawscope.cli.language_request import Request
 from lawscope.cli.language_target import Loaded, load
-from lawscope.cli.language_text import Text, check_length
+from lawscope.cli.language_text import Text, check_length, unknown_ids
 from lawscope.cli.processes import Processes, joined
 from lawscope.cli.saved_moments import SavedMoments, settings_text, weights_digest
 from lawscope.cli.stopping import StoppedError, Stopping
@@ -80,8 +80,8 @@ def _opened(request: Request, loaded: Loaded, stack: ExitStack) -> Bench:
     if request.tokens is None:
         windows = text.windows(text.needed(observer.found.blocks.width))
     else:
-        windows = text.windows(None if request.tokens == "all" else int(request.tokens), asked=True)
-    check_length(windows, loaded, observer)
+        windows = text.windows(request.most_tokens, asked=True)
+    check_length(windows, loaded, observer, request.most_tokens)
     observers = {"trained": observer}
     twin = untrained(observer.model) if request.control else None
     if twin is not None:
@@ -108,7 +108,7 @@ def _observer(
     )
     if first.frame.before and request.task == "causal":
         observer.bos = first.frame.before[0]
-    with _in_own_words(first):
+    with _in_own_words():
         return stack.enter_context(observer)
 
 
@@ -126,7 +126,7 @@ def _measure(bench: Bench, saved: SavedMoments | None, who: Processes) -> None:
     )
     with Stopping() as stopping, bar as advance:
         for index, (start, ids) in enumerate(batches[done:], start=done + 1):
-            with _in_own_words(bench.windows):
+            with _in_own_words():
                 for observer in bench.observers.values():
                     observer.update(bench.loaded.batch(ids), first=start)
             advance(ids.numel())
@@ -165,9 +165,12 @@ def _stop(said: str, saved: SavedMoments | None, who: Processes) -> None:
 def _report(bench: Bench, who: Processes) -> LanguageReport:
     observers, request, windows = bench.observers, bench.request, bench.windows
     control = observers["control"].result() if "control" in observers else None
+    result, doubt = observers["trained"].result(control), unknown_ids(bench.loaded)
+    if doubt is not None:
+        result = replace(result, warnings=(*result.warnings, doubt))
     return LanguageReport(
         name=bench.loaded.name,
-        next_token=observers["trained"].result(control),
+        next_token=result,
         settings={
             "text": [str(path) for path in request.text],
             "text_tokens": windows.text_tokens,
@@ -203,7 +206,7 @@ def _written(model: nn.Module) -> str:
 
 
 @contextmanager
-def _in_own_words(windows: Windows) -> Iterator[None]:
+def _in_own_words() -> Iterator[None]:
     """Whatever the user's network raises becomes a sentence with its own words."""
     try:
         yield
@@ -211,10 +214,4 @@ def _in_own_words(windows: Windows) -> Iterator[None]:
         raise
     except Exception as error:
         said = f"The model raised {type(error).__name__}: {error}."
-        if isinstance(error, IndexError):
-            said += (
-                f" Token ids go up to {int(windows.ids.max())} and windows have "
-                f"{windows.ids.shape[1]} tokens: is the tokenizer the model's own, and --window "
-                "within its context?"
-            )
         raise LawscopeError(f"{said} --debug shows where.") from error

@@ -65,6 +65,13 @@ class Request:
             raise LawscopeError(f"--task {self.task} is not known; choose {', '.join(TASKS)}.")
         if self.tokens not in (None, "all") and not str(self.tokens).isdecimal():
             raise LawscopeError(f"--tokens {self.tokens} is no number; give one, or 'all'.")
+        if self.most_tokens == 0:
+            raise LawscopeError("--tokens 0 leaves nothing to measure; give more, or 'all'.")
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The number asked for by ``tokens``, if it is one."""
+        return None if self.tokens in (None, "all") else int(str(self.tokens))
 
     @property
     def that_matter(self) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
 from lawscope.capture.places import MASKED_SHARE
+from lawscope.capture.token_limits import context_of, vocabulary_of
 from lawscope.capture.windows import Windows, encoder_of, pack, read_tokens_of
 from lawscope.cli.language_target import Loaded
 from lawscope.cli.text import pieces
@@ -20,7 +20,6 @@ WINDOW = 512
 PER_FEATURE = 2 * ENOUGH  # tokens measured without --tokens
 # Of the tokens of a text, those that are measured, roughly.
 SHARES = {"causal": 1.0, "masked": MASKED_SHARE, "encoder-decoder": 0.5}
-CONTEXT_NAMES = ("max_position_embeddings", "block_size", "context_length")
 
 
 class Text:
@@ -73,11 +72,7 @@ def window_length(model: nn.Module, window: int | None) -> int:
     Raises:
         LawscopeError: the window is longer than that.
     """
-    config: Any = getattr(model, "config", model)
-    if hasattr(config, "get_text_config"):  # of models that also see or hear
-        config = config.get_text_config()
-    known = [getattr(config, name, None) for name in CONTEXT_NAMES]
-    context = next((c for c in known if isinstance(c, int) and c > 1), None)
+    context = context_of(model)
     if window is None:
         return WINDOW if context is None else min(WINDOW, context)
     if context is not None and window > context:
@@ -88,8 +83,16 @@ def window_length(model: nn.Module, window: int | None) -> int:
     return window
 
 
-def check_length(windows: Windows, loaded: Loaded, observer: NextTokenObserver) -> None:
+def check_length(
+    windows: Windows, loaded: Loaded, observer: NextTokenObserver, asked: int | None = None
+) -> None:
     """Refuse a text that is too short before anything long runs.
+
+    Args:
+        windows: to measure.
+        loaded: the model.
+        observer: of the model.
+        asked: the tokens that were asked for, where it is they that are too few.
 
     Raises:
         LawscopeError: not more tokens than features; says how many are missing.
@@ -100,6 +103,11 @@ def check_length(windows: Windows, loaded: Loaded, observer: NextTokenObserver) 
         return
     have, step = windows.text_tokens + windows.left, windows.text_tokens // count
     needed, enough = (-(-least // max(each, 1)) * step for least in (width + 1, ENOUGH * width))
+    if asked is not None:
+        raise LawscopeError(
+            f"--tokens {asked} is too small: {each * count} of them would be measured, for {width} "
+            f"features; ask for at least {needed}, and {enough} for a line that means something."
+        )
     raise LawscopeError(
         f"The text gives {have} tokens, {each * count} of them to measure, for {width} features: "
         f"at least {needed - have} are missing, and {enough - have} for a line that means "
@@ -107,17 +115,33 @@ def check_length(windows: Windows, loaded: Loaded, observer: NextTokenObserver) 
     )
 
 
+def unknown_ids(loaded: Loaded) -> str | None:
+    """A warning where the tokenizer has ids that the model does not embed."""
+    rows, size = _sizes(loaded)
+    if rows is None or size is None or size <= rows:
+        return None
+    return (
+        f"The tokenizer knows {size} tokens and the model embeds {rows}: none of the others is in "
+        "this text, but is the tokenizer the model's own?"
+    )
+
+
 def _check_vocabulary(windows: Windows, loaded: Loaded) -> None:
     """Refuse a tokenizer that is not the model's."""
-    embedding = getattr(loaded.model, "get_input_embeddings", lambda: None)()
-    weight = getattr(embedding, "weight", None)
-    if weight is None:
+    rows, size = _sizes(loaded)
+    if rows is None:
         return
-    rows, highest = int(weight.shape[0]), int(windows.ids.max())
-    size = len(loaded.tokenizer) if hasattr(loaded.tokenizer, "__len__") else rows
-    if highest >= rows or 2 * size < rows:  # embeddings are padded, but not to twice as many
+    highest, known = int(windows.ids.max()), rows if size is None else size
+    if highest >= rows or 2 * known < rows:  # embeddings are padded, but not to twice as many
         raise LawscopeError(
             f"The tokenizer and the model do not belong together: the model embeds {rows} tokens, "
-            f"and the tokenizer knows {size} and gives ids up to {highest}; put the model's own "
+            f"and the tokenizer knows {known} and gives ids up to {highest}; put the model's own "
             "tokenizer beside it."
         )
+
+
+def _sizes(loaded: Loaded) -> tuple[int | None, int | None]:
+    """Tokens that the model embeds and that the tokenizer knows, where they say."""
+    tokenizer = loaded.tokenizer
+    size = len(tokenizer) if hasattr(tokenizer, "__len__") else None
+    return vocabulary_of(loaded.model, loaded.task), size
