@@ -165,6 +165,14 @@ def test_text_claims_fail_where_one_network_has_the_law():
     assert verdicts(text_encoder.STUDY, numbers) == [NOT_SHOWN, SHOWN]
 
 
+def test_an_encoder_that_did_not_learn_says_nothing_about_the_law():
+    panels = [
+        {"pooling": pooling, "chosen": [row(-0.1, fits=fits)]}
+        for pooling, fits in (("first", True), ("first", False), ("mean", True))
+    ]
+    assert verdicts(text_encoder.STUDY, {"panels": panels}) == [NOT_SHOWN, SHOWN]
+
+
 def test_an_encoder_named_in_the_environment_is_fine_tuned_but_not_in_smoke(monkeypatch):
     monkeypatch.setenv(text_encoder.VARIABLE, "/somewhere/my-bert")
     for settings in (text_encoder.CPU, text_encoder.PAPER):

@@ -5,9 +5,8 @@ layers each, with three, and mixed (three, three, two, two), 8 channels, trained
 Fashion-MNIST at 32×32, 100 samples per class. The same networks are measured after every layer and
 after every block; the learning rate is chosen for each of the two, as the paper does. One seed.
 
-``cpu`` trains 3 networks for 60 epochs with one learning rate, about 4 minutes on two cores; the
-rate was chosen from trials of 30 epochs with 3e-4, 1e-3 and 3e-3. ``paper`` has 600 epochs and five
-rates.
+``cpu`` trains 3 networks for 60 epochs with one learning rate; the rate was chosen from trials of
+30 epochs with 3e-4, 1e-3 and 3e-3. ``paper`` has 600 epochs and five rates.
 
 The paper: no law layer by layer, a straight line block by block, and blocks of three layers reduce
 D by more than blocks of two. Its scripts take 100 principal components of the features before D,
