@@ -1,5 +1,6 @@
 """The feed-forward studies of the separation family: run small, and claims judged both ways."""
 
+import importlib
 import io
 import json
 import math
@@ -171,10 +172,14 @@ def imbalance(r=-0.99, half_life=4.5, **more):
     }
 
 
-def sample_size(r=-0.99, half_lives=(1.0, 2.0, 3.0, 2.9, 5.0)):
+def sample_size(r=-0.99, half_lives=(1.0, 2.0, 3.0, 2.9, 5.0), unfitted=None):
     sizes = (200, 500, 1000, 2000, 5000)
     cells = zip(sizes, half_lives, strict=True)
-    return {"panels": [panel(row(r, half_life=life), samples=n) for n, life in cells]}
+    return {
+        "panels": [
+            panel(row(r, fits=n != unfitted, half_life=life), samples=n) for n, life in cells
+        ]
+    }
 
 
 def best(depth, *per_seed):
@@ -199,17 +204,20 @@ def shape(narrow_wide=2.0, mixed=2.0):
     return {"panels": [panel(row(last=last), shape=each) for each, last in cells]}
 
 
-def classes(straight=9, r=-0.999, error=1e-15, fits=True):
+def classes(straight=9, r=-0.999, error=1e-15, fits=(True,), lost=None):
     own = [{"r": -0.97 if k < straight else -0.9} for k in range(10)]
-    return {"chosen": [row(r, fits, classes=own, sum_error=error) | {"fits": fits}]}
+    if lost is not None:
+        own[lost] = {"r": None}
+    return {"chosen": [row(r, fits=each, classes=own, sum_error=error) for each in fits]}
 
 
-def on_unseen(r=-0.95, last=3.0, fits=True):
-    return {"chosen": [row(fits=fits)], "tested": [row(r, last)]}
+def on_unseen(r=-0.95, last=3.0, fits=(True,)):
+    return {"chosen": [row(fits=each) for each in fits], "tested": [row(r, last)] * len(fits)}
 
 
-def silhouettes(*values, in_plane=(0.0, 0.5)):
-    return {"chosen": [{"silhouette": list(values), "silhouette_in_plane": list(in_plane)}]}
+def silhouettes(*values, in_plane=(0.0, 0.5), fits=(True,)):
+    looks = {"silhouette": list(values), "silhouette_in_plane": list(in_plane)}
+    return {"chosen": [{**looks, "fits": each} for each in fits]}
 
 
 Y, N, Q = SHOWN, NOT_SHOWN, NOT_TRIED
@@ -238,6 +246,7 @@ Y, N, Q = SHOWN, NOT_SHOWN, NOT_TRIED
         ("sample-size", sample_size(), [Y, Y]),
         ("sample-size", sample_size(r=-0.9), [N, Y]),
         ("sample-size", sample_size(half_lives=(3.0, 1.0, 2.0, 2.5, 2.2)), [Y, N]),
+        ("sample-size", sample_size(unfitted=500), [N, N]),
         ("depth", depths(), [Y, Y, Y, Y, Y]),
         ("depth", depths(mnist=(10, 10, 10)), [N, Y, N, Y, Y]),
         ("depth", depths(cifar=(6, 12, 12), fashion=(6, 8, 8)), [Y, N, Y, Y, Y]),
@@ -258,19 +267,41 @@ Y, N, Q = SHOWN, NOT_SHOWN, NOT_TRIED
         ("classwise", classes(straight=7), [N, Y, Y]),
         ("classwise", classes(r=-0.96), [Y, N, Y]),
         ("classwise", classes(error=1e-6), [Y, Y, N]),
-        ("classwise", classes(fits=False), [N, N, Y]),
+        ("classwise", classes(fits=[False]), [N, N, Y]),
+        ("classwise", classes(fits=[True] * 3), [Y, Y, Y]),
+        ("classwise", classes(fits=[True, False, False]), [N, N, Y]),
+        ("classwise", classes(lost=9), [Y, N, Y]),
         ("test-data", on_unseen(), [Y, Y, Y]),
         ("test-data", on_unseen(r=-0.89), [N, Y, Y]),
         ("test-data", on_unseen(r=-0.999), [Y, N, Y]),
         ("test-data", on_unseen(last=0.9), [Y, Y, N]),
-        ("test-data", on_unseen(fits=False), [N, N, N]),
+        ("test-data", on_unseen(fits=[False]), [N, N, N]),
+        ("test-data", on_unseen(fits=[True] * 3), [Y, Y, Y]),
+        ("test-data", on_unseen(fits=[True, False, True]), [N, N, N]),
         ("pca", silhouettes(0.1, 0.2, 0.4, 0.6), [Y, Y]),
         ("pca", silhouettes(0.1, 0.6, 0.4, 0.2), [N, Y]),
         ("pca", silhouettes(0.1, 0.2, 0.4, in_plane=(0.5, 0.1)), [Y, N]),
+        ("pca", silhouettes(0.1, 0.2, 0.4, 0.6, fits=[True, False]), [N, N]),
     ],
 )
 def test_claims_can_be_shown_and_not_shown(name, numbers, verdicts):
     assert [each.verdict for each in study(name).judge(numbers)] == verdicts
+
+
+def test_too_few_seeds_are_named_as_the_reason():
+    one = depths(mnist=(6,), fashion=(8,), cifar=(12,))
+    assert study("depth").judge(one)[2].why == "needs 3 seeds, has 1"
+
+
+def test_presets_have_the_seeds_their_claims_ask_for():
+    asked = 0
+    for name in registry.choose("separation"):
+        texts = [claim.text for claim in registry.find(name).claims]
+        if any("≥ 3" in text or "at least three" in text for text in texts):
+            asked += 1
+            seeds = {p: registry.find(name).settings[p]["seeds"] for p in ("cpu", "paper")}
+            assert min(seeds.values()) >= 3, name
+    assert asked > 4
 
 
 # What single studies compute by themselves.
@@ -345,3 +376,12 @@ def test_best_depth_has_the_standard_error_of_log_d():
     assert found["error"] == pytest.approx([1.0, 0.0])
     nothing = depth.best_depth([{"depth": 2, "D": [None]}], lambda each: each["D"])
     assert nothing["depth"] is None
+
+
+def test_the_time_of_a_study_stands_in_one_place():
+    """``minutes``, which ``lawscope study list`` prints; docstrings that repeat it go stale."""
+    for name in registry.choose("separation"):
+        module = importlib.import_module(
+            f"lawscope.studies.{name.replace('/', '.').replace('-', '_')}"
+        )
+        assert "minute" not in module.__doc__, name

@@ -2,8 +2,8 @@
 
 ``lawscope study run separation/ablations``: remarks of 003, tried out. 8-layer feed-forward
 networks on Fashion-MNIST with Adam: as in the paper, without BatchNorm, and linear (BatchNorm but
-no ReLU). Three learning rates and three seeds: 27 trainings of 600 epochs, about 2 minutes on two
-cores.
+no ReLU). Three learning rates and three seeds: 27 trainings of 600 epochs. All layers of a linear
+network together are one linear map, which need not fit the training set: at ``cpu`` it does not.
 
 The paper: the nonlinearity is vital, because D is roughly invariant under linear transformations.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lawscope.report.study_figures import law_grid
 from lawscope.studies.choice import RATES, choice, every, of_fitting, sweep
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation._over_seeds import differences, on_average
+from lawscope.studies.separation._over_seeds import differences
 from lawscope.studies.study import Claim, Numbers, Study
 from lawscope.training.recipe import Recipe
 
@@ -34,7 +34,8 @@ VARIANTS: dict[str, dict[str, bool]] = {
     "without BatchNorm": {"norm": False},
     "linear": {"nonlinear": False},
 }
-CLEARLY = 0.01
+# What the paper calls the law and its absence, figure 5: r = −0.997 against −0.971.
+ABSENT = 0.026
 # A linear network may still turn D a little: D is only roughly invariant.
 SHARE = 0.2
 
@@ -58,9 +59,10 @@ def measure(lab: Lab) -> Numbers:
     return {variant: choice(lab, candidates(lab.settings, variant)) for variant in VARIANTS}
 
 
-def worse(numbers: Numbers, variant: str) -> list[float | None]:
+def worse(numbers: Numbers, variant: str, *, fitting: bool = True) -> list[float | None]:
     """How much r exceeds that of the plain network, seed by seed."""
-    return differences(numbers[variant]["chosen"], numbers["plain"]["chosen"], "r")
+    plain = numbers["plain"]["chosen"]
+    return differences(numbers[variant]["chosen"], plain, "r", fitting=fitting)
 
 
 def fall(row: Numbers) -> float:
@@ -87,16 +89,18 @@ CLAIMS = (
         every(lambda r: r <= -0.98),
     ),
     Claim(
-        f"without BatchNorm r is worse by more than {CLEARLY}, mean over ≥ 3 seeds",
+        f"without BatchNorm the network fits and r is worse by {ABSENT} or more, for every seed of "
+        "≥ 3",
         "BatchNorm is inserted by default",
         lambda numbers: worse(numbers, "without BatchNorm"),
-        on_average(lambda mean: mean > CLEARLY),
+        every(lambda difference: difference >= ABSENT),
     ),
     Claim(
-        f"in the linear network r is worse by more than {CLEARLY}, mean over ≥ 3 seeds",
+        f"in the linear network, fitting or not, r is worse by {ABSENT} or more, for every seed of "
+        "≥ 3",
         "the nonlinearity is vital to the law",
-        lambda numbers: worse(numbers, "linear"),
-        on_average(lambda mean: mean > CLEARLY),
+        lambda numbers: worse(numbers, "linear", fitting=False),
+        every(lambda difference: difference >= ABSENT),
     ),
     Claim(
         "from its first to its last hidden layer the linear network lowers log D by less than "

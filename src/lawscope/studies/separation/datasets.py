@@ -2,8 +2,8 @@
 
 ``lawscope study run separation/datasets``: figure 2 of 003, first row, with MNIST beside it.
 Feed-forward networks of depth 4, 8 and 20 trained with Adam on CIFAR-10 (green channel) and MNIST,
-both at 10×10 pixels, 100 samples per class: 30 trainings of 600 epochs, about 3 minutes on two
-cores; one seed. Both datasets must be on this machine.
+both at 10×10 pixels, 100 samples per class: 30 trainings of 600 epochs; one seed. Both datasets
+must be on this machine.
 
 The paper: straight lines at every depth.
 """

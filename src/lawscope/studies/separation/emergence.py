@@ -1,9 +1,9 @@
 """The law is not there at the start, comes into effect, and does so before neural collapse.
 
 ``lawscope study run separation/emergence``: figure 9 of 003. 20-layer feed-forward networks on
-Fashion-MNIST with Adam, measured after 0, 10, 20, 30, 50, 100, 200, 300 and 600 epochs, with
-NC1 = Tr(SSw SSb⁺)/K at the last hidden layer beside it. Three learning rates and three seeds: 9
-trainings of 600 epochs, about 2 minutes on two cores.
+Fashion-MNIST with Adam, measured after 0, 10, 20, 30, 50, 100, 200, 300 and 600 epochs, with NC1 =
+Tr(SSw SSb⁺)/K at the last hidden layer beside it. Three learning rates and three seeds: 9 trainings
+of 600 epochs.
 
 The paper: no law at the beginning; it emerges gradually, earlier than neural collapse; after that
 the decay ratio falls until the network has converged.

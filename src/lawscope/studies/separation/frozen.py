@@ -2,8 +2,7 @@
 
 ``lawscope study run separation/frozen``: figure 5 of 003. 20-layer feed-forward networks on
 CIFAR-10 (green channel, 10×10), trained as usual and in two stages: first the lower ten layers
-alone, then the upper ten alone. Three learning rates and three seeds: 27 trainings of 600 epochs,
-about 4 minutes on two cores.
+alone, then the upper ten alone. Three learning rates and three seeds: 27 trainings of 600 epochs.
 
 The paper: test accuracy 23.85 % against 19.67 %, r = −0.997 against −0.971, training loss 0.0021
 against 0.0019, both with 100 % training accuracy.
@@ -33,16 +32,15 @@ PAPER: dict[str, Any] = {
     "depth": 20,
     "rates": RATES["adam"],
     "epochs": 600,
-    "seeds": 1,
+    "seeds": 3,
 }
-CPU = {**PAPER, "rates": [3e-4, 1e-3, 3e-3], "seeds": 3}
+CPU = {**PAPER, "rates": [3e-4, 1e-3, 3e-3]}
 SMOKE = {
     **PAPER,
     "dataset": "fashion-mnist",
     "depth": 6,
     "rates": [1e-3],
     "epochs": 2,
-    "seeds": 3,
 }
 
 
@@ -99,13 +97,15 @@ CLAIMS = (
         every(lambda accuracy: accuracy >= 0.99),
     ),
     Claim(
-        "standard training is straighter: r lower than after frozen training, mean over ≥ 3 seeds",
+        "standard training is straighter: both kinds fit, and r is lower than after frozen "
+        "training, mean over ≥ 3 seeds",
         "r = −0.997 against −0.971",
         lambda numbers: gap(numbers, "r"),
         on_average(lambda mean: mean < 0),
     ),
     Claim(
-        "standard training tests better: higher test accuracy, mean over ≥ 3 seeds",
+        "standard training tests better: both kinds fit, and test accuracy is higher, mean over "
+        "≥ 3 seeds",
         "23.85 % against 19.67 %",
         lambda numbers: gap(numbers, "test_accuracy"),
         on_average(lambda mean: mean > 0),
@@ -128,7 +128,7 @@ STUDY = Study(
     title="Two-stage frozen training fits as well but loses the law and tests worse",
     source="003, figure 5",
     paper="test 23.85 % against 19.67 %, r −0.997 against −0.971; both fit the training set",
-    minutes={"smoke": 0.1, "cpu": 5, "paper": 4},
+    minutes={"smoke": 0.1, "cpu": 5, "paper": 12},
     settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
     plan=plan,
     measure=measure,

@@ -3,8 +3,7 @@
 ``lawscope study run separation/imbalance``: figure 2 of 003, last row. Fashion-MNIST with 500
 samples of each of five classes and 100 of the other five, against 100 of each; depth 4, 8 and 20,
 Adam. At ``cpu`` the imbalanced networks (three times the steps) have three of the paper's five
-learning rates, and so have the balanced ones: 18 trainings of 600 epochs, about 4 minutes on two
-cores; one seed.
+learning rates, and so have the balanced ones: 18 trainings of 600 epochs; one seed.
 
 The paper: the law holds, with a significantly larger half-life than on balanced data.
 """

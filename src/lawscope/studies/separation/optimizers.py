@@ -2,7 +2,7 @@
 
 ``lawscope study run separation/optimizers``: figure 1 of 003. Feed-forward networks of depth 4, 8
 and 20 trained on Fashion-MNIST with SGD, momentum and Adam, each with the paper's learning rates:
-57 trainings of 600 epochs, about 6 minutes on two cores; one seed.
+57 trainings of 600 epochs; one seed.
 
 The paper, depth 4, 8, 20: r = −1.000 −0.998 −0.997 with SGD, −0.999 −0.998 −0.998 with momentum,
 −1.000 −0.997 −0.999 with Adam; ρ = 0.818 and half-life 3.45 for 20 layers with Adam.

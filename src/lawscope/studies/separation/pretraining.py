@@ -3,7 +3,7 @@
 ``lawscope study run separation/pretraining``: figure 13 of 003. The first ten layers of a 20-layer
 network trained on Fashion-MNIST are frozen, and five new layers (four hidden ones and the
 classifier) are trained on top; beside it 15 layers from scratch. Three learning rates and three
-seeds: 27 trainings of 600 epochs, about 4 minutes on two cores.
+seeds: 27 trainings of 600 epochs.
 
 The paper: the law emerges in the additional five layers; the whole is quite different from 15
 layers trained from scratch.
@@ -33,9 +33,9 @@ PAPER: dict[str, Any] = {
     "depth": 15,
     "rates": RATES["adam"],
     "epochs": 600,
-    "seeds": 1,
+    "seeds": 3,
 }
-CPU = {**PAPER, "rates": [3e-4, 1e-3, 3e-3], "seeds": 3}
+CPU = {**PAPER, "rates": [3e-4, 1e-3, 3e-3]}
 SMOKE = {
     **PAPER,
     "pretrained": 6,
@@ -43,7 +43,6 @@ SMOKE = {
     "depth": 6,
     "rates": [1e-3, 3e-3],
     "epochs": 2,
-    "seeds": 3,
 }
 
 
@@ -127,10 +126,11 @@ def against_scratch(numbers: Numbers) -> list[float | None]:
 
 
 def kink(numbers: Numbers) -> list[float | None]:
-    """ρ of the kept layers minus ρ of the new ones, one per seed."""
+    """ρ of the kept layers minus ρ of the new ones, per seed; None where it does not fit."""
     kept, gaps = numbers["kept"], []
     for row in numbers["extended"]["chosen"]:
-        lower = (row["D"][kept] / row["D"][0]) ** (1 / kept) if row["D"] else None
+        told = row["fits"] and row["D"] is not None and row["part"]["rho"] is not None
+        lower = (row["D"][kept] / row["D"][0]) ** (1 / kept) if told else None
         gaps.append(lower - row["part"]["rho"] if lower else None)
     return gaps
 
@@ -149,14 +149,15 @@ CLAIMS = (
         every(lambda r: r <= -0.98),
     ),
     Claim(
-        "over all layers the extended network is less straight than from scratch, mean over ≥ 3 "
-        "seeds",
+        "over all layers the extended network is less straight than from scratch, where both fit, "
+        "mean over ≥ 3 seeds",
         "quite different from training 15 layers from scratch",
         against_scratch,
         on_average(lambda mean: mean > 0),
     ),
     Claim(
-        "the new layers separate faster than the kept ones: smaller ρ for every seed",
+        "the new layers separate faster than the kept ones: the network fits and their ρ is "
+        "smaller, for every seed",
         "quite different from training 15 layers from scratch",
         kink,
         every(lambda gap: gap > 0),
@@ -184,7 +185,7 @@ STUDY = Study(
     title="New layers on pretrained, frozen ones obey the law among themselves",
     source="003, figure 13",
     paper="the law emerges in the five new layers; different from 15 layers from scratch",
-    minutes={"smoke": 0.1, "cpu": 4, "paper": 3},
+    minutes={"smoke": 0.1, "cpu": 4, "paper": 9},
     settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
     plan=plan,
     measure=measure,

@@ -2,8 +2,9 @@
 
 ``lawscope study run separation/reactivation``: a sentence of 003 ("Training"), tried out. 20-layer
 networks on CIFAR-10 from two-stage frozen training, as in separation/frozen, are trained on with
-all layers learning, with every learning rate: 9 further trainings of 600 epochs for three seeds,
-about 2 minutes on two cores.
+all layers learning, with every learning rate: 9 further trainings of 600 epochs for three seeds.
+That one can fine-tune to a straight line is judged by the best learning rate, as the paper chooses;
+that fine-tuning straightens the line, without a choice: at the one learning rate of before.
 
 The paper: one can fine-tune to reactivate the law with about the same or better test performance.
 """
@@ -15,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import law_grid
-from lawscope.studies.choice import choice, every, measured, of_fitting
+from lawscope.studies.choice import choice, every, measured, of_fitting, pick
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import frozen
 from lawscope.studies.separation._over_seeds import differences, on_average
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from lawscope.studies.lab import Lab
 
-PAPER: dict[str, Any] = {**frozen.PAPER, "frozen_lr": 1e-3, "seeds": 3}
+PAPER: dict[str, Any] = {**frozen.PAPER, "frozen_lr": 1e-3}
 CPU = {**frozen.CPU, "frozen_lr": 1e-3}
 SMOKE = {**frozen.SMOKE, "frozen_lr": 1e-3}
 
@@ -63,9 +64,19 @@ def measure(lab: Lab) -> Numbers:
     }
 
 
-def gain(numbers: Numbers, name: str) -> list[float | None]:
-    """After minus before, seed by seed."""
-    return differences(numbers["after"]["chosen"], numbers["before"]["chosen"], name)
+def at_same_rate(numbers: Numbers) -> list[Numbers]:
+    """The networks after, each fine-tuned with the learning rate it was trained with before.
+
+    Before there is one learning rate and nothing to choose; the straightest of several after would
+    be straighter by the choice alone.
+    """
+    runs = numbers["after"]["runs"]
+    return [pick(runs, lr=row["lr"], seed=row["seed"]) for row in numbers["before"]["chosen"]]
+
+
+def gain(after: list[Numbers], numbers: Numbers, name: str) -> list[float | None]:
+    """These networks after minus those before, seed by seed."""
+    return differences(after, numbers["before"]["chosen"], name)
 
 
 CLAIMS = (
@@ -76,21 +87,23 @@ CLAIMS = (
         every(lambda r: r > -0.99),
     ),
     Claim(
-        "after fine-tuning every network fits its training set and has r ≤ −0.99",
+        "after fine-tuning with the learning rate that gives the straightest line, every network "
+        "fits its training set and has r ≤ −0.99",
         "one can fine-tune the parameters to reactivate the law",
         lambda numbers: of_fitting([numbers["after"]], "r"),
         every(lambda r: r <= -0.99),
     ),
     Claim(
-        "fine-tuning makes the line straighter: r lower than before, mean over ≥ 3 seeds",
+        "fine-tuning makes the line straighter: at the learning rate of before r is lower than "
+        "before, mean over ≥ 3 seeds",
         "reactivate the law",
-        lambda numbers: gain(numbers, "r"),
+        lambda numbers: gain(at_same_rate(numbers), numbers, "r"),
         on_average(lambda mean: mean < 0),
     ),
     Claim(
-        "test accuracy is not worse than before, mean over ≥ 3 seeds",
+        "test accuracy of the straightest is not worse than before, mean over ≥ 3 seeds",
         "about the same or better test performance",
-        lambda numbers: gain(numbers, "test_accuracy"),
+        lambda numbers: gain(numbers["after"]["chosen"], numbers, "test_accuracy"),
         on_average(lambda mean: mean >= 0),
     ),
 )

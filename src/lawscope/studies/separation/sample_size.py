@@ -2,8 +2,8 @@
 
 ``lawscope study run separation/sample-size``: figure 7 of 003. An 8-layer feed-forward network
 trained with Adam on 200 to 5000 samples of Fashion-MNIST, as many of each class, 600 epochs. At
-``cpu`` three of the paper's five learning rates: 15 trainings, about 2 minutes on two cores; one
-seed. The paper does not print its sample sizes; these are ours.
+``cpu`` three of the paper's five learning rates: 15 trainings; one seed. The paper does not print
+its sample sizes; these are ours.
 
 The paper: the law emerges for each, the half-life can be larger for larger datasets.
 """
@@ -63,15 +63,13 @@ def measure(lab: Lab) -> Numbers:
     return {"panels": panels}
 
 
-def half_life_trend(numbers: Numbers) -> float:
-    """Rank correlation of half-life and sample size over all chosen networks that fit."""
-    pairs = [
-        (panel["samples"], row["half_life"])
-        for panel in numbers["panels"]
-        for row in panel["chosen"]
-        if row["fits"] and row["half_life"] is not None
-    ]
-    return rank_correlation([n for n, _ in pairs], [half_life for _, half_life in pairs])
+def half_life_trend(numbers: Numbers) -> float | None:
+    """Rank correlation of half-life and sample size; None where a chosen network does not fit."""
+    half_lives = of_fitting(numbers["panels"], "half_life")
+    if None in half_lives:
+        return None
+    sizes = [panel["samples"] for panel in numbers["panels"] for _ in panel["chosen"]]
+    return rank_correlation(sizes, half_lives)
 
 
 CLAIMS = (
@@ -82,10 +80,11 @@ CLAIMS = (
         every(lambda r: r <= -0.98),
     ),
     Claim(
-        "the half-life grows with the sample size: rank correlation at least 0.8",
+        "every network fits, and the half-life grows with the sample size: rank correlation at "
+        "least 0.8",
         "the half-life can be larger for larger datasets",
         half_life_trend,
-        lambda correlation: correlation >= 0.8,
+        lambda correlation: correlation is not None and correlation >= 0.8,
     ),
 )
 

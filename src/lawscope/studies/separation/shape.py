@@ -4,7 +4,7 @@
 of three shapes trained with Adam on Fashion-MNIST: narrow-wide, wide-narrow, and mixed. ``cpu``
 halves all widths above 100, trains for 150 epochs instead of 600 with one of the paper's five
 learning rates, and takes three seeds, since final values of D differ from seed to seed: 9
-trainings, about 4 minutes on two cores.
+trainings.
 
 The paper: wide-narrow is best.
 """

@@ -3,8 +3,7 @@
 ``lawscope study run separation/transfer``: a proposal of 003 ("Training"), tried out. An 8-layer
 network learns five classes of Fashion-MNIST upstream; its lower four layers go into a network for
 the other five classes. A budget of 300 epochs is shared between the two in eight ways. Downstream
-either only the new top learns, or all layers do; three seeds: 72 trainings, about 3 minutes on two
-cores.
+either only the new top learns, or all layers do; three seeds: 72 trainings.
 
 The paper: a sensible balance of the training times is where the improvement in log D is roughly
 the same in the bottom and the top layers.

@@ -3,7 +3,7 @@
 ``lawscope study run separation/width``: figure 4 of 003, first row. 8-layer feed-forward networks
 of width 20, 100 and 1000 trained with Adam on Fashion-MNIST. A network of width 1000 costs a
 hundred times one of width 100, so ``cpu`` trains all three for 150 epochs instead of 600, with
-three of the paper's five learning rates: 9 trainings, about 5 minutes on two cores; one seed.
+three of the paper's five learning rates: 9 trainings; one seed.
 
 The paper: width 20 does not separate the data well; 100 and 1000 end with about the same D.
 """
