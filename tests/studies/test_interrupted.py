@@ -74,7 +74,7 @@ def test_two_processes_do_the_work_once(command, toys):
         assert err == ""
         documents.append(json.loads(out))
     assert documents[0]["numbers"] == documents[1]["numbers"]
-    # An entry is renamed into place, which fails where there is one: none was trained twice.
+    # An entry that was trained twice would have been said on standard error.
     assert len(stored(toys)) == 12
     assert list((toys / "store/unfinished").iterdir()) == []
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from lawscope.studies.entry import DamagedEntryError, read_record
+from lawscope.studies.entry import DamagedEntryError, read_record, size
 from lawscope.studies.plan import REVISION
 from lawscope.studies.store import Store
 from lawscope.studies.uses import forget_use, uses
@@ -31,19 +33,19 @@ def clear(store: Store, *, dry_run: bool = False) -> Cleared:
         dry_run: only count.
     """
     kept = {key for use in uses(store) if use.kept for key in use.keys}
-    entries = size = 0
+    entries = removed = 0
     for key in store.entries():
         if key in kept and not _of_the_past(store, key):
             continue
         bytes_there = store.size(key)
         if _remove(store, key, dry_run):
-            entries, size = entries + 1, size + bytes_there
+            entries, removed = entries + 1, removed + bytes_there
     leftovers, left = _clear_leftovers(store, dry_run)
     if not dry_run:
         for use in uses(store):
             if not use.kept:
                 forget_use(store, use)
-    return Cleared(entries, leftovers, size + left)
+    return Cleared(entries, leftovers, removed + left)
 
 
 def _of_the_past(store: Store, key: str) -> bool:
@@ -60,22 +62,30 @@ def _remove(store: Store, key: str, dry_run: bool) -> bool:
     if claim is None:
         return False
     try:
-        if not dry_run:
-            store.remove(key)
+        return dry_run or store.remove(key)
     finally:
         claim.release()
-    return True
 
 
 def _clear_leftovers(store: Store, dry_run: bool) -> tuple[int, int]:
     """Half-written entries of processes that are gone."""
-    count = size = 0
-    held = set(store.held())
-    for path in (store.folder / "unfinished").iterdir():
+    count = total = 0
+    paths = list((store.folder / "unfinished").iterdir())
+    held = set(store.held())  # after the list: who writes one of these holds its claim since before
+    for path in paths:
         if path.name.partition("-")[0] in held:
             continue
-        size += sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        count += 1
-        if not dry_run:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return count, size
+        bytes_there = size(path)
+        if dry_run or _discard(path):
+            count, total = count + 1, total + bytes_there
+    return count, total
+
+
+def _discard(path: Path) -> bool:
+    """Remove a leftover, perhaps while another process does; whether it is gone."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+    return not path.exists()

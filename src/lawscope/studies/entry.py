@@ -12,6 +12,7 @@ import math
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,8 +98,13 @@ def read(folder: Path, training: Training) -> Packed:
     Raises:
         DamagedEntryError: something is missing or changed; says what.
     """
+    return read_for(folder, _as_json(training.to_dict()))
+
+
+def read_for(folder: Path, settings: Mapping[str, Any]) -> Packed:
+    """The same for settings as the record of a training has them."""
     record, checksum = _read_record(folder)
-    if record.get("settings") != _as_json(training.to_dict()):
+    if record.get("settings") != settings:
         raise DamagedEntryError(f"{folder} holds other settings than its name says.")
     try:
         weights = (folder / WEIGHTS).read_bytes()
@@ -116,6 +122,16 @@ def read_record(folder: Path) -> dict[str, Any]:
         DamagedEntryError: it is missing or changed.
     """
     return _read_record(folder)[0]
+
+
+def size(folder: Path) -> int:
+    """Bytes of an entry, whole or not; files that another process removes meanwhile are skipped."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(place, name).stat().st_size
+    return total
 
 
 def versions() -> dict[str, str]:

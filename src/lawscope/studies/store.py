@@ -12,28 +12,33 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.studies import entry
 from lawscope.studies.plan import Training
+from lawscope.studies.store_format import (
+    MARK,
+    PARTS,
+    VARIABLE,
+    cannot_read,
+    check_format,
+    write_mark,
+)
 from lawscope.zoo.folders import cache_dir
 
 if TYPE_CHECKING:
     from lawscope.studies.finished import Run
 
-VARIABLE = "LAWSCOPE_STORE"
-FORMAT = 1
-MARK = "lawscope-store.json"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class FullDiskError(LawscopeError):
@@ -69,14 +74,14 @@ class Store:
             LawscopeError: the folder is something else, of another version, or not writable.
         """
         self.folder = Path(folder).expanduser().absolute()
-        self._check_format()
+        check_format(self.folder)
         try:
-            for part in ("entries", "locks", "unfinished", "uses"):
+            for part in PARTS:
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
             if not (self.folder / MARK).exists():
-                self._write_mark()
+                write_mark(self.folder)
         except OSError as error:
-            raise self._cannot_write(error) from error
+            raise self.cannot_write(error) from error
 
     @classmethod
     def default(cls, folder: str | Path | None = None) -> Store:
@@ -89,8 +94,6 @@ class Store:
 
     def sound(self, training: Training) -> bool:
         """Whether the training is here and undamaged."""
-        if not self.place(training.key).exists():
-            return False
         try:
             entry.read(self.place(training.key), training)
         except entry.DamagedEntryError:
@@ -117,7 +120,7 @@ class Store:
         except Timeout:
             return None
         except OSError as error:
-            raise self._cannot_write(error) from error
+            raise self.cannot_write(error) from error
         return Claim(lock)
 
     def held(self) -> list[str]:
@@ -143,11 +146,29 @@ class Store:
             temporary = Path(tempfile.mkdtemp(prefix=f"{key}-", dir=self.folder / "unfinished"))
             try:
                 entry.write(packed, temporary)
-                temporary.rename(self.place(key))
+                self._put_in_place(temporary, packed)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
         except OSError as error:
-            raise self._cannot_write(error) from error
+            raise self.cannot_write(error) from error
+
+    def _put_in_place(self, temporary: Path, packed: entry.Packed) -> None:
+        """Rename an entry into place, unless one as good has come there meanwhile."""
+        place = self.place(packed.record["key"])
+        try:
+            temporary.rename(place)
+            return
+        except OSError as error:
+            if error.errno not in TAKEN:
+                raise
+        try:
+            entry.read_for(place, packed.record["settings"])
+        except entry.DamagedEntryError:
+            self.remove(place.name)
+            temporary.rename(place)
+        else:
+            words = f"{place} was trained twice: another machine did not see its lock. One is kept."
+            warnings.warn(words, LawscopeWarning, stacklevel=4)
 
     def discard_damaged(self, training: Training) -> None:
         """Remove the entry if it is damaged, and say so. The caller holds its claim."""
@@ -160,56 +181,52 @@ class Store:
             warnings.warn(f"{error} It is trained again.", LawscopeWarning, stacklevel=2)
             self.remove(training.key)
 
-    def remove(self, key: str) -> None:
-        """Take an entry away at once; the caller holds its claim."""
-        grave = Path(tempfile.mkdtemp(prefix=f"{key}-", dir=self.folder / "unfinished"))
+    def remove(self, key: str) -> bool:
+        """Take an entry away at once; the caller holds its claim.
+
+        Returns:
+            Whether it was there.
+
+        Raises:
+            LawscopeError: the store cannot be written.
+        """
+        place = self.place(key)
         try:
-            self.place(key).rename(grave / "entry")
+            try:
+                self._bury(place)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                shutil.rmtree(place)  # file by file: this makes the room that a folder would need
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self.cannot_write(error) from error
+        return True
+
+    def _bury(self, place: Path) -> None:
+        """Move an entry away, then remove it: nobody sees half of it."""
+        grave = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=self.folder / "unfinished"))
+        try:
+            place.rename(grave / "entry")
         finally:
             shutil.rmtree(grave, ignore_errors=True)
 
     def entries(self) -> list[str]:
         """The keys of all entries."""
-        return sorted(path.name for path in (self.folder / "entries").iterdir() if path.is_dir())
+        try:
+            return sorted(
+                path.name for path in (self.folder / "entries").iterdir() if path.is_dir()
+            )
+        except OSError as error:
+            raise cannot_read(self.folder, error) from error
 
     def size(self, key: str) -> int:
-        """Bytes of an entry."""
-        return sum(path.stat().st_size for path in self.place(key).glob("*"))
+        """Bytes of an entry; 0 of one that is gone."""
+        return entry.size(self.place(key))
 
-    def _check_format(self) -> None:
-        mark = self.folder / MARK
-        if self.folder.exists() and not self.folder.is_dir():
-            raise LawscopeError(f"{self.folder} is a file; choose a folder for the store.")
-        try:
-            found: Any = json.loads(mark.read_text())["format"] if mark.exists() else None
-            empty = not mark.exists() and not (self.folder.exists() and any(self.folder.iterdir()))
-        except (OSError, ValueError, KeyError, TypeError):
-            found, empty = "unreadable", False
-        if found == FORMAT or empty or (found is None and self._half_made()):
-            return
-        if found is None:
-            raise LawscopeError(
-                f"{self.folder} holds other things and is not a store of lawscope; choose an "
-                "empty or new folder."
-            )
-        raise LawscopeError(
-            f"The store {self.folder} was written by another version of lawscope (format {found}, "
-            f"this version has {FORMAT}); choose another folder with --store or {VARIABLE}."
-        )
-
-    def _half_made(self) -> bool:
-        """Whether another process is making the store at this moment."""
-        return {path.name for path in self.folder.iterdir()} <= {
-            "entries", "locks", "unfinished", "uses", MARK,
-        }  # fmt: skip
-
-    def _write_mark(self) -> None:
-        handle, name = tempfile.mkstemp(dir=self.folder / "unfinished")
-        with os.fdopen(handle, "w") as file:
-            json.dump({"format": FORMAT}, file)
-        Path(name).rename(self.folder / MARK)
-
-    def _cannot_write(self, error: OSError) -> LawscopeError:
+    def cannot_write(self, error: OSError) -> LawscopeError:
+        """The sentence for what went wrong while writing; a full disk has one of its own."""
         if error.errno in NO_ROOM:
             saved = len(self.entries()) if (self.folder / "entries").exists() else 0
             return FullDiskError(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lawscope.report.files import write_whole
 from lawscope.studies.store import Store
+from lawscope.studies.store_format import cannot_read
 
 # A study that was stopped half-way can be taken up again for so long.
 UNFINISHED_DAYS = 30.0
@@ -44,13 +45,21 @@ def note_use(store: Store, study: str, preset: str, result: Path, keys: Sequence
 
 
 def uses(store: Store) -> list[Use]:
-    """All that were noted, by study."""
+    """All that were noted, by study.
+
+    Raises:
+        LawscopeError: one may not be read; what it protects must not be taken for needless.
+    """
     found = []
     for path in (store.folder / "uses").glob("*.json"):
         try:
             noted = json.loads(path.read_bytes())
             found.append(Use(**{**noted, "keys": tuple(noted["keys"])}))
-        except (ValueError, TypeError, KeyError):  # unreadable: it protects nothing
+        except FileNotFoundError:  # another process has forgotten it since
+            continue
+        except OSError as error:
+            raise cannot_read(store.folder, error) from error
+        except (ValueError, TypeError, KeyError):  # no note: it protects nothing
             continue
     return sorted(found, key=lambda use: (use.study, use.preset, use.result))
 

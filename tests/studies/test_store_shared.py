@@ -1,0 +1,175 @@
+"""The store while others use it: full disks, two at once, folders that may not be read."""
+
+import errno
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.studies import clearing, entry, uses
+from lawscope.studies.finished import Run
+from lawscope.studies.plan import Network, Training
+from lawscope.studies.store import FullDiskError, Store
+
+TRAINING = Training(Network.of("feedforward", depth=3))
+
+
+def packed(value=0.0):
+    weights = {600: {"w": torch.full((2,), value)}}
+    return entry.pack(Run(TRAINING, weights, 0.0, 1.0, 1.0, 0.5))
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store that has one training, which no result needs."""
+    store = Store(tmp_path / "store")
+    store.write(packed())
+    return store
+
+
+def failing(code, words):
+    def fail(*arguments, **options):
+        raise OSError(code, words)
+
+    return fail
+
+
+NO_ROOM = failing(errno.ENOSPC, "No space left on device")
+DENIED = failing(errno.EACCES, "Permission denied")
+
+
+def test_gc_frees_room_on_a_full_disk(store, monkeypatch):
+    monkeypatch.setattr(tempfile, "mkdtemp", NO_ROOM)
+    size = store.size(TRAINING.key)
+    assert clearing.clear(store) == clearing.Cleared(1, 0, size)
+    assert store.entries() == []
+
+
+def test_a_damaged_entry_goes_on_a_full_disk_too(store, monkeypatch):
+    (store.place(TRAINING.key) / "run.json").write_text("{}")
+    monkeypatch.setattr(tempfile, "mkdtemp", NO_ROOM)
+    with pytest.warns(LawscopeWarning, match="trained again"):
+        store.discard_damaged(TRAINING)
+    assert store.entries() == []
+    with pytest.raises(FullDiskError, match="0 trainings are saved"):
+        store.write(packed())
+
+
+def test_what_cannot_be_removed_is_a_sentence(store, monkeypatch):
+    monkeypatch.setattr(tempfile, "mkdtemp", DENIED)
+    with pytest.raises(LawscopeError, match=r"cannot be written \(Permission denied\)"):
+        clearing.clear(store)
+    assert store.sound(TRAINING)
+
+
+def before(monkeypatch, place, name, happens):
+    """Something happens just before a function is called."""
+    function = getattr(place, name)
+
+    def late(*arguments, **options):
+        happens()
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(place, name, late)
+
+
+@pytest.mark.parametrize("moment", ["size", "claim", "remove"])
+def test_an_entry_that_another_gc_removes_meanwhile_is_not_counted(store, monkeypatch, moment):
+    other = Store(store.folder)
+    before(monkeypatch, store, moment, lambda: other.remove(TRAINING.key))
+    assert clearing.clear(store) == clearing.Cleared(0, 0, 0)
+
+
+def test_leftovers_that_another_gc_removes_meanwhile(store, monkeypatch):
+    store.remove(TRAINING.key)
+    dead = store.folder / "unfinished" / "0123-abc"
+    (dead / "entry").mkdir(parents=True)
+    remove = shutil.rmtree
+    before(monkeypatch, shutil, "rmtree", lambda: remove(dead, ignore_errors=True))
+    clearing.clear(store)
+    assert not dead.exists()
+
+
+def test_what_is_being_written_is_no_leftover_even_if_it_was_begun_a_moment_ago(store, monkeypatch):
+    claims, written = [], store.folder / "unfinished" / "0123-abc"
+
+    def begin():
+        claims.append(Store(store.folder).claim("0123"))
+        written.mkdir()
+
+    held = store.held
+    monkeypatch.setattr(store, "held", lambda: (held(), begin())[0])
+    clearing.clear(store)
+    assert written.exists()
+    claims[0].release()
+
+
+def test_a_note_that_vanishes_while_notes_are_read(store, tmp_path, monkeypatch):
+    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", [TRAINING.key])
+    (noted,) = (store.folder / "uses").iterdir()
+    before(monkeypatch, Path, "read_bytes", lambda: noted.unlink(missing_ok=True))
+    assert uses.uses(store) == []
+
+
+def test_a_note_that_may_not_be_read_keeps_gc_from_removing(store, tmp_path, monkeypatch):
+    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", [TRAINING.key])
+    monkeypatch.setattr(Path, "read_bytes", DENIED)
+    with pytest.raises(LawscopeError, match=r"cannot be read \(Permission denied\)"):
+        clearing.clear(store)
+    monkeypatch.undo()
+    assert store.sound(TRAINING)
+
+
+def test_an_entry_written_twice_is_kept_once_and_said(store):
+    with pytest.warns(LawscopeWarning, match=f"{TRAINING.key} was trained twice"):
+        store.write(packed(1.0))
+    assert store.run(TRAINING).weights[600]["w"].tolist() == [0.0, 0.0]
+    assert list((store.folder / "unfinished").iterdir()) == []
+
+
+def test_an_entry_written_over_a_damaged_one_takes_its_place(store):
+    (store.place(TRAINING.key) / "run.json").write_text("{}")
+    store.write(packed(1.0))
+    assert store.run(TRAINING).weights[600]["w"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["exists", "read_bytes", "iterdir"])
+def test_a_store_that_may_not_be_read_is_not_taken_for_another_version(
+    store, tmp_path, monkeypatch, name
+):
+    if name == "iterdir":
+        (store.folder / "lawscope-store.json").unlink()
+    monkeypatch.setattr(Path, name, DENIED)
+    with pytest.raises(LawscopeError, match=r"store cannot be read \(Permission denied\); choose"):
+        Store(store.folder)
+
+
+def test_entries_that_may_not_be_listed_are_a_sentence(store, monkeypatch):
+    monkeypatch.setattr(Path, "iterdir", DENIED)
+    with pytest.raises(LawscopeError, match=r"store cannot be read \(Permission denied\)"):
+        store.entries()
+
+
+def test_a_mark_that_is_no_mark_is_another_version(store):
+    (store.folder / "lawscope-store.json").write_text(json.dumps([1]))
+    with pytest.raises(LawscopeError, match="another version of lawscope"):
+        Store(store.folder)
+
+
+def test_the_size_of_what_vanishes_is_nothing(store, monkeypatch):
+    size = store.size(TRAINING.key)
+    weights = store.place(TRAINING.key) / "weights.safetensors"
+    lost, stat = weights.stat().st_size, Path.stat
+
+    def vanish(path, **options):
+        if path == weights:
+            weights.unlink(missing_ok=True)
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", vanish)
+    assert store.size(TRAINING.key) == size - lost
+    assert store.size("gone") == 0
