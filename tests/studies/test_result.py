@@ -81,7 +81,7 @@ def test_save_and_load_the_latest_or_the_preset_asked_for(toys):
 
 def test_the_summary_of_a_family_is_compact_rounded_and_readable(toys):
     path = saved.save_family([result_of(), result_of("toy/two-words")], toys)
-    assert path == toys / "toy.json"
+    assert path == toys / "toy.smoke.json"
     document = json.loads(path.read_text())
     assert document["family"] == "toy"
     assert document["studies"][0]["numbers"]["loss"] == [0.123457, 2.0]
@@ -90,6 +90,61 @@ def test_the_summary_of_a_family_is_compact_rounded_and_readable(toys):
     assert read.name == "toy/two-words"
     assert read.versions["lawscope"]
     assert read.verdicts == result_of().verdicts
+
+
+def test_the_summary_of_another_preset_leaves_that_of_cpu_alone(toys):
+    kept = saved.save_family([result_of(preset="cpu")], toys)
+    before = kept.read_bytes()
+    saved.save_family([result_of(preset="smoke", date="2024-05-02T10:00:00Z")], toys)
+    saved.save_family([result_of(preset="paper", date="2024-05-03T10:00:00Z")], toys)
+    assert kept == toys / "toy.json"
+    assert kept.read_bytes() == before
+    assert saved.load("toy/quick", toys).preset == "paper"
+    for preset in ("smoke", "cpu", "paper"):
+        assert saved.load("toy/quick", toys, preset).preset == preset
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"studies": []}',
+        '{"versions": {}, "studies": [{}]}',
+        '{"versions": {}, "studies": [5]}',
+        '{"versions": {}, "studies": 5}',
+        '{"versions": {}, "studies": [{"name": "toy/quick"}]}',
+    ],
+)
+def test_a_damaged_summary_is_a_sentence_with_its_name(toys, text):
+    (toys / "toy.json").write_text(text)
+    with pytest.raises(LawscopeError, match=r"toy\.json is not a.* result"):
+        saved.load("toy/quick", toys)
+
+
+@pytest.mark.parametrize("changed", [{"settings": [1]}, {"seconds": "long"}, {"versions": 3}])
+def test_a_result_of_other_types_is_a_sentence_with_its_name(toys, changed):
+    path = saved.save(result_of(), toys)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    with pytest.raises(LawscopeError, match=r"quick\.smoke\.json is not a whole result"):
+        saved.load("toy/quick", toys)
+
+
+def test_results_that_may_not_be_read_are_a_sentence(toys, monkeypatch):
+    saved.save(result_of(), toys)
+
+    def denied(path, **options):
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("read_text", "exists"):
+        monkeypatch.setattr(Path, name, denied)
+    with pytest.raises(LawscopeError, match=r"quick\.smoke\.json may not be read"):
+        saved.load("toy/quick", toys, "smoke")
+
+
+def test_an_unknown_mode_is_a_sentence(toys):
+    with pytest.raises(LawscopeError, match="--mode bogus is not known; choose eval or train"):
+        saved.load("toy/quick", toys, mode="bogus")
 
 
 def test_no_result_damaged_results_and_unknown_studies_are_sentences(toys):

@@ -217,7 +217,7 @@ def test_an_absent_dataset_is_not_tried_and_one_that_fails_stops_nobody(toys, mo
     assert "put its four idx files" in far.why
     assert set(far.verdicts.values()) == {"not tried"}
     assert quick.status == "done"
-    summary = json.loads((toys / "out/toy.json").read_text())
+    summary = json.loads((toys / "out/toy.smoke.json").read_text())
     assert [study["status"] for study in summary["studies"]] == ["failed", "not tried", "done"]
     assert not (toys / "out/toy/far-away.smoke.json").exists()
 

@@ -61,7 +61,7 @@ def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(lawscope, toy
     assert broken["status"] == "failed"
     assert quick["status"] == "done"
     assert err == "lawscope: toy/broken failed: ZeroDivisionError: nothing to divide by\n"
-    assert (toys / "lawscope-studies/toy.json").exists()
+    assert (toys / "lawscope-studies/toy.smoke.json").exists()
     code, out, err = lawscope("run", "toy", "--preset", "smoke", "--jobs", 1, "--debug")
     assert code == 1
     assert 'raise ZeroDivisionError("nothing to divide by")' in err
@@ -80,6 +80,8 @@ def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(lawscope, toy
         (("run", "toy/quick", "--store", "/proc/x"), "The store /proc/x cannot be written"),
         (("show", "toy/quick"), "make one with 'lawscope study run toy/quick'"),
         (("show", "toy/quick", "--preset", "nice"), "no preset 'nice'"),
+        (("show", "toy/quick", "--mode", "bogus"), "--mode bogus is not known"),
+        (("figure", "toy/quick", "--mode", "bogus", "-o", "fig.pdf"), "--mode bogus is not known"),
         (("figure", "toy/quick", "-o", "fig.gif"), "must end in .pdf, .png or .svg"),
         (("figure", "toy/quick", "-o", "fig.pdf"), "There is no result of toy/quick"),
     ],

@@ -19,13 +19,13 @@ from lawscope.studies.on_ray import RayCrew, check_place
 from lawscope.studies.plan import Training
 from lawscope.studies.pool import Pool, usable_cores
 from lawscope.studies.presence import absent
-from lawscope.studies.registry import check_preset, choose, find
+from lawscope.studies.registry import check_mode, check_preset, choose, find
 from lawscope.studies.result import FAILED, StudyResult, without_numbers
 from lawscope.studies.runner import Runner
 from lawscope.studies.saved import DEFAULT_OUT, label, result_file, save, save_family
 from lawscope.studies.stacks import with_starts
 from lawscope.studies.store import Store
-from lawscope.studies.study import MODES, NOT_TRIED
+from lawscope.studies.study import NOT_TRIED
 from lawscope.studies.undertaking import Failure, Undertaking, core_seconds
 from lawscope.studies.uses import note_use
 
@@ -95,8 +95,7 @@ def run_many(
     for option, value in (("seeds", seeds), ("jobs", jobs)):
         if value is not None and value < 1:
             raise LawscopeError(f"--{option} must be at least 1, got {value}.")
-    if mode not in MODES:
-        raise LawscopeError(f"--mode {mode} is not known; choose {' or '.join(MODES)}.")
+    check_mode(mode)
     campaign = Campaign(Store.default(store), _writable(Path(out)), preset, seeds, mode)
     undertakings = campaign.undertake(chosen)
     if undertakings:

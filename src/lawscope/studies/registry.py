@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib import import_module
 
 from lawscope.errors import LawscopeError
-from lawscope.studies.study import PRESETS, Study
+from lawscope.studies.study import MODES, PRESETS, Study
 
 VARIABLE = "LAWSCOPE_STUDIES"
 EVERYTHING = "all"
@@ -81,6 +81,18 @@ def check_preset(preset: str) -> str:
     if preset not in PRESETS:
         raise LawscopeError(f"There is no preset {preset!r}; {_offer(preset, list(PRESETS))}")
     return preset
+
+
+def check_mode(mode: str) -> str:
+    """The mode, if networks can be measured in it.
+
+    Example:
+        >>> check_mode("train")
+        'train'
+    """
+    if mode not in MODES:
+        raise LawscopeError(f"--mode {mode} is not known; choose {' or '.join(MODES)}.")
+    return mode
 
 
 def _offer(word: str, choices: list[str]) -> str:

@@ -104,12 +104,14 @@ class StudyResult:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> StudyResult:
         """What :meth:`to_dict` wrote."""
-        known = {k: document[k] for k in ("name", "preset", "settings", "seconds", "date")}
+        known = {k: document[k] for k in ("name", "preset", "date")}
         return cls(
             **known,
+            settings=dict(document["settings"]),
+            seconds=float(document["seconds"]),
             numbers=from_json(document["numbers"]),
             claims=tuple(Judged(**from_json(claim)) for claim in document["claims"]),
-            versions=document["versions"],
+            versions=dict(document["versions"]),
             status=document["status"],
             why=document.get("why", ""),
         )

@@ -4,7 +4,8 @@
 
     <out>/<family>/<name>.<preset>.json   the result
           <family>/<name>.<preset>.png    its figure
-          <family>.json                   all studies of the family, compact
+          <family>.json                   all studies of the family at ``cpu``, compact
+          <family>.<preset>.json          the same at another preset
 
 Measured in train mode: ``<name>.<preset>.train.json`` and ``<family>.train.json``.
 """
@@ -12,14 +13,15 @@ Measured in train mode: ``<name>.<preset>.train.json`` and ``<family>.train.json
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from lawscope.errors import LawscopeError
 from lawscope.report.files import write_whole
 from lawscope.studies.entry import today, versions
-from lawscope.studies.registry import check_preset, find
+from lawscope.studies.registry import check_mode, check_preset, find
 from lawscope.studies.result import DIGITS, StudyResult
 from lawscope.studies.study import MODES, PRESETS
 
@@ -46,6 +48,18 @@ def result_file(out: Path, name: str, label: str, form: str = "json") -> Path:
     return out / f"{name}.{label}.{form}"
 
 
+def summary_file(out: Path, family: str, preset: str, mode: str) -> Path:
+    """Where the summary of a family lies; ``cpu``, whose summary is committed, goes without saying.
+
+    Example:
+        >>> [summary_file(Path(), "peeled", each, "eval").name for each in ("cpu", "smoke")]
+        ['peeled.json', 'peeled.smoke.json']
+        >>> summary_file(Path(), "peeled", "cpu", "train").name
+        'peeled.train.json'
+    """
+    return out / f"{label(family if preset == 'cpu' else f'{family}.{preset}', mode)}.json"
+
+
 def save(result: StudyResult, out: Path, picture: bytes | None = None) -> Path:
     """Write a result and its figure.
 
@@ -67,7 +81,12 @@ def save(result: StudyResult, out: Path, picture: bytes | None = None) -> Path:
 
 
 def save_family(results: Sequence[StudyResult], out: Path) -> Path:
-    """Write the summary of a family: what is committed, rendered, and read by ``show``."""
+    """Write the summary of a family: what is committed, rendered, and read by ``show``.
+
+    Args:
+        results: of one family, preset and mode.
+        out: the folder of results.
+    """
     family = results[0].name.partition("/")[0]
     document = {
         "family": family,
@@ -75,7 +94,7 @@ def save_family(results: Sequence[StudyResult], out: Path) -> Path:
         "versions": versions(),
         "studies": [_short(result) for result in results],
     }
-    path = out / f"{label(family, results[0].mode)}.json"
+    path = summary_file(out, family, results[0].preset, results[0].mode)
     write_whole(_compact(document) + "\n", path)
     return path
 
@@ -90,19 +109,14 @@ def load(name: str, out: Path, preset: str | None = None, mode: str | None = Non
         mode: measured in which mode; None takes the latest.
 
     Raises:
-        LawscopeError: there is none, or the file is damaged.
+        LawscopeError: there is none, or the file is damaged or may not be read.
     """
     find(name)  # an unknown name is told apart from one that was never run
     presets = PRESETS if preset is None else (check_preset(preset),)
-    modes = MODES if mode is None else (mode,)
-    files = [result_file(out, name, label(each, how)) for each in presets for how in modes]
-    found = [_read_result(file) for file in files if file.exists()]
-    found = found or [
-        result
-        for how in modes
-        for result in _from_summary(name, out, how)
-        if result.preset in presets
-    ]
+    modes = MODES if mode is None else (check_mode(mode),)
+    kinds = [(each, how) for each in presets for how in modes]
+    found = [r for kind in kinds for r in _read_result(result_file(out, name, label(*kind)))]
+    found = found or [r for kind in kinds for r in _from_summary(name, out, *kind)]
     if not found:
         with_preset = f" --preset {preset}" if preset else ""
         raise LawscopeError(
@@ -112,26 +126,37 @@ def load(name: str, out: Path, preset: str | None = None, mode: str | None = Non
     return max(found, key=lambda result: result.date)
 
 
-def _read_result(path: Path) -> StudyResult:
-    try:
-        return StudyResult.from_dict(_read(path))
-    except (KeyError, TypeError) as error:
-        raise LawscopeError(
-            f"{path} is not a whole result ({error!r} is missing); run the study again."
-        ) from error
-
-
-def _from_summary(name: str, out: Path, mode: str) -> list[StudyResult]:
-    path = out / f"{label(name.partition('/')[0], mode)}.json"
-    if not path.exists():
-        return []
+def _read_result(path: Path) -> list[StudyResult]:
+    """The result in a file; none where there is no such file."""
     document = _read(path)
-    studies = document.get("studies", [])
-    return [
-        StudyResult.from_dict({"versions": document["versions"], **study})
-        for study in studies
-        if study["name"] == name
-    ]
+    with _whole(path):
+        return [] if document is None else [StudyResult.from_dict(document)]
+
+
+def _from_summary(name: str, out: Path, preset: str, mode: str) -> list[StudyResult]:
+    """The result of a study in the summary of its family; none where it is not there."""
+    path = summary_file(out, name.partition("/")[0], preset, mode)
+    document = _read(path)
+    if document is None:
+        return []
+    with _whole(path):
+        versions, studies = document["versions"], document["studies"]
+        return [
+            StudyResult.from_dict({"versions": versions, **study})
+            for study in studies
+            if (study["name"], study["preset"]) == (name, preset)
+        ]
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """What is missing or of another kind in a document is a sentence about its file."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LawscopeError(
+            f"{path} is not a whole result ({error!r}); run the study again."
+        ) from error
 
 
 def _short(result: StudyResult) -> dict[str, Any]:
@@ -150,9 +175,15 @@ def _compact(document: dict[str, Any]) -> str:
     return f'{json.dumps(head)[:-1]}, "studies": [\n{lines}\n]}}'
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any] | None:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError as error:
+        raise LawscopeError(
+            f"{path} may not be read; change its permissions or name another folder with --out."
+        ) from error
     except (OSError, ValueError) as error:
         raise LawscopeError(
             f"{path} is not a readable result ({error}); remove it and run the study again."
