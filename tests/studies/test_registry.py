@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from lawscope.errors import LawscopeError
+from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.studies import registry
 from lawscope.studies.study import PRESETS, Study
 
@@ -63,6 +63,58 @@ def test_module_without_a_study_is_a_sentence(toys, monkeypatch):
     monkeypatch.setattr("toy_studies.toy.quick.STUDY", None)
     with pytest.raises(LawscopeError, match=r"STUDY in toy_studies\.toy\.quick is not a Study"):
         registry.find("toy/quick")
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A package of somebody's own with one sound study; gives its family's folder."""
+    package = tmp_path / "own_studies"
+    (package / "mine").mkdir(parents=True)
+    for folder in (package, package / "mine"):
+        (folder / "__init__.py").write_text("")
+    sound = "from lawscope.studies.peeled.balanced import STUDY\n"
+    (package / "mine" / "sound.py").write_text(sound)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("LAWSCOPE_STUDIES", "own_studies")
+    yield package / "mine"
+    registry._modules.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("own_studies")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("text", ["import no_such_package", "1 / 0", "def", "STUDY = 3"])
+def test_a_study_file_at_fault_is_named_and_costs_no_other_study(own, text):
+    (own / "faulty.py").write_text(text)
+    with pytest.warns(LawscopeWarning, match=r"mine.faulty.*The study mine/faulty is left out"):
+        studies = registry.load_all(registry.names())
+    assert set(studies) == set(registry.names()) - {"mine/faulty"}
+    with pytest.warns(LawscopeWarning, match="mine/faulty"):
+        assert registry.choose("mine") == ["mine/sound"]
+    with pytest.raises(LawscopeError, match=r"mine.faulty"):
+        registry.find("mine/faulty")
+    (own / "sound.py").unlink()
+    registry._modules.cache_clear()
+    with (
+        pytest.warns(LawscopeWarning, match="mine/faulty"),
+        pytest.raises(LawscopeError, match="None of the studies of mine can be loaded"),
+    ):
+        registry.choose("mine")
+
+
+def test_a_family_at_fault_is_named_and_costs_no_other_family(own):
+    (own / "__init__.py").write_text("import no_such_package")
+    with pytest.warns(LawscopeWarning, match=r"mine/__init__\.py.*its family is left out"):
+        families = registry.families()
+    assert "mine" not in families
+    assert "separation" in families
+
+
+def test_list_shows_the_others_beside_a_file_at_fault(call_lawscope, own):
+    (own / "faulty.py").write_text("import no_such_package")
+    with pytest.warns(LawscopeWarning, match=r"faulty\.py cannot be imported \(ModuleNotFound"):
+        code, out, _ = call_lawscope("study", "list")
+    assert code == 0
+    assert "mine/sound" in out
 
 
 def test_the_catalogue_waits_for_no_heavy_package():

@@ -51,9 +51,9 @@ def list_() -> None:
     from rich.console import Console
 
     from lawscope.report.study_text import print_catalogue
-    from lawscope.studies.registry import find, names
+    from lawscope.studies.registry import load_all, names
 
-    print_catalogue({name: find(name) for name in names()}, Console())
+    print_catalogue(load_all(names()), Console())
 
 
 @app.command()

@@ -9,11 +9,13 @@ from __future__ import annotations
 import difflib
 import os
 import pkgutil
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 
-from lawscope.errors import LawscopeError
+from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.studies.study import MODES, PRESETS, Study
 
 VARIABLE = "LAWSCOPE_STUDIES"
@@ -34,7 +36,7 @@ def find(name: str) -> Study:
     """The study of that name.
 
     Raises:
-        LawscopeError: there is none; the nearest names are offered.
+        LawscopeError: there is none, and the nearest names are offered; or its file is at fault.
 
     Example:
         >>> find("separation/dept")
@@ -45,25 +47,45 @@ def find(name: str) -> Study:
     module = _modules(os.environ.get(VARIABLE, "")).get(name)
     if module is None:
         raise LawscopeError(f"There is no study {name!r}; {_offer(name, names())}")
-    study = getattr(import_module(module), "STUDY", None)
+    try:
+        study = getattr(import_module(module), "STUDY", None)
+    except Exception as error:  # whatever a file of somebody's own does
+        raise LawscopeError(f"{_file_of(module)} cannot be imported ({_told(error)}).") from error
     if not isinstance(study, Study):
         raise LawscopeError(f"STUDY in {module} is not a Study; see CONTRIBUTING.md.")
     return study
 
 
+def load_all(wanted: Iterable[str]) -> dict[str, Study]:
+    """Studies by name; one that cannot be loaded is left out, and a warning names its file."""
+    found = {}
+    for name in wanted:
+        try:
+            found[name] = find(name)
+        except LawscopeError as error:
+            words = f"{error} The study {name} is left out."
+            warnings.warn(words, LawscopeWarning, stacklevel=2)
+    return found
+
+
 def choose(target: str) -> list[str]:
     """The names that ``NAME``, ``FAMILY`` or ``all`` stands for.
+
+    Of a family, studies that cannot be loaded are left out with a warning.
 
     Raises:
         LawscopeError: it stands for nothing; the nearest names are offered.
     """
     known = names()
-    if target == EVERYTHING:
-        return known
-    chosen = [name for name in known if target in (name, name.partition("/")[0])]
-    if not chosen:
+    if target in known:
+        return [target]
+    family = [name for name in known if target in (EVERYTHING, name.partition("/")[0])]
+    if not family:
         choices = [*known, *families(), EVERYTHING]
         raise LawscopeError(f"There is no study or family {target!r}; {_offer(target, choices)}")
+    chosen = list(load_all(family))
+    if not chosen:
+        raise LawscopeError(f"None of the studies of {target} can be loaded.")
     return chosen
 
 
@@ -95,8 +117,9 @@ def check_mode(mode: str) -> str:
     return mode
 
 
-def _offer(word: str, choices: list[str]) -> str:
+def _offer(asked: object, choices: list[str]) -> str:
     """The nearest of the choices, by the whole name or by the part after the family."""
+    word = str(asked)  # from Python it may be anything
     near = difflib.get_close_matches(word, choices, n=3, cutoff=0.6)
     tails = {choice.rpartition("/")[2]: choice for choice in choices}
     tail = word.rpartition("/")[2]
@@ -120,16 +143,32 @@ def _modules(own: str) -> dict[str, str]:
 def _walk(package: str) -> Iterator[tuple[str, str]]:
     try:
         root = import_module(package)
-    except ImportError as error:
+    except Exception as error:
         raise LawscopeError(
-            f"{VARIABLE} names {package}, which cannot be imported ({error}); check PYTHONPATH."
+            f"{VARIABLE} names {package}, which cannot be imported ({_told(error)}); check "
+            "PYTHONPATH."
         ) from error
     for family in pkgutil.iter_modules(root.__path__):
         if not family.ispkg:
             continue
         home = f"{package}.{family.name}"
-        for module in pkgutil.iter_modules(import_module(home).__path__):
+        try:
+            modules = list(pkgutil.iter_modules(import_module(home).__path__))
+        except Exception as error:
+            words = f"{_file_of(home)} cannot be imported ({_told(error)}); its family is left out."
+            warnings.warn(words, LawscopeWarning, stacklevel=2)
+            continue
+        for module in modules:
             # What a family's studies share lives in modules whose names begin with an underscore.
             if not module.name.startswith("_"):
                 name = f"{family.name}/{module.name}".replace("_", "-")
                 yield name, f"{home}.{module.name}"
+
+
+def _file_of(module: str) -> str:
+    spec = find_spec(module)
+    return module if spec is None or spec.origin is None else spec.origin
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
