@@ -1,7 +1,9 @@
 """The runner: each training once, studies measured when they can be, and nothing lost."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.studies.benches import Bench, undertaking
 
@@ -13,6 +15,7 @@ from lawscope.studies.crew import Lost
 from lawscope.studies.display import Display
 from lawscope.studies.execute import cost
 from lawscope.studies.jobs import Measure, Train
+from lawscope.studies.registry import find
 from lawscope.studies.saved import load
 from lawscope.studies.store import FullDiskError, Store
 from lawscope.studies.undertaking import Failure
@@ -195,7 +198,7 @@ def test_train_mode_is_another_measurement_of_the_same_networks(toys):
 
 
 def test_seeds_are_what_was_asked_for(toys):
-    result = run("toy/quick", preset="smoke", seeds=3, jobs=1, out=toys / "out")
+    result = run("toy/quick", preset="smoke", seeds=np.int64(3), jobs=1, out=toys / "out")
     assert result.settings["seeds"] == 3
     assert len(result.numbers["loss"]) == 2 * 3 + 1
 
@@ -222,13 +225,29 @@ def test_an_absent_dataset_is_not_tried_and_one_that_fails_stops_nobody(toys, mo
     assert not (toys / "out/toy/far-away.smoke.json").exists()
 
 
+def test_a_study_without_the_preset_fails_and_stops_nobody(toys, monkeypatch):
+    lacking = replace(find("toy/quick"), settings={"cpu": {}})
+    monkeypatch.setattr("toy_studies.toy.broken.STUDY", lacking)
+    chosen = ["toy/broken", "toy/quick"]
+    monkeypatch.setattr("lawscope.studies.campaign.choose", lambda target: chosen)
+    broken, quick = run_many("toy", preset="smoke", jobs=1, out=toys / "out")
+    assert broken.status == "failed"
+    assert broken.why == "plan: KeyError: 'smoke'"
+    assert quick.status == "done"
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"preset": "fast"}, "no preset 'fast'"),
         ({"seeds": 0}, "--seeds must be at least 1, got 0"),
         ({"jobs": 0}, "--jobs must be at least 1, got 0"),
+        ({"seeds": "3"}, "--seeds must be a whole number, got '3'"),
+        ({"seeds": 2.5}, "--seeds must be a whole number, got 2.5"),
+        ({"jobs": 1.5}, "--jobs must be a whole number, got 1.5"),
+        ({"preset": None}, "no preset None; choose smoke, cpu, paper"),
         ({"on": "mars"}, "--on 'mars' is not known"),
+        ({"on": None}, "--on None is not known"),
         ({"out": "/proc/results"}, "--out /proc/results cannot be written"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Mapping
@@ -92,9 +93,7 @@ def run_many(
     chosen = choose(target)
     check_preset(preset)
     check_place(on)
-    for option, value in (("seeds", seeds), ("jobs", jobs)):
-        if value is not None and value < 1:
-            raise LawscopeError(f"--{option} must be at least 1, got {value}.")
+    seeds, jobs = _count("seeds", seeds), _count("jobs", jobs)
     check_mode(mode)
     campaign = Campaign(Store.default(store), _writable(Path(out)), preset, seeds, mode)
     undertakings = campaign.undertake(chosen)
@@ -139,8 +138,9 @@ class Campaign:
 
     def _planned(self, name: str) -> dict[str, Training]:
         """The trainings a study needs, by key; one whose plan raises has failed."""
-        settings = self._settings(name)
+        settings: dict[str, Any] = {}
         try:
+            settings = self._settings(name)
             return with_starts(find(name).plan(settings))
         except Exception as error:  # one study's mistake must not stop the others
             self._without(name, settings, FAILED, f"plan: {type(error).__name__}: {error}")
@@ -193,6 +193,19 @@ class Campaign:
 
     def _file(self, name: str) -> Path:
         return result_file(self.out, name, label(self.preset, self.mode))
+
+
+def _count(option: str, asked: int | None) -> int | None:
+    """How many were asked for: a whole number, or None for as many as usual."""
+    if asked is None:
+        return None
+    try:
+        number = operator.index(asked)
+    except TypeError as error:
+        raise LawscopeError(f"--{option} must be a whole number, got {asked!r}.") from error
+    if number < 1:
+        raise LawscopeError(f"--{option} must be at least 1, got {number}.")
+    return number
 
 
 def _writable(out: Path) -> Path:
