@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.studies.figures import carries_verdict
 
 from lawscope.errors import LawscopeError
 from lawscope.studies import presence, registry, samples
@@ -68,8 +69,10 @@ def test_smoke_trains_measures_judges_and_draws(name):
     assert len(judged) == len(study.claims)
     assert {each.verdict for each in judged} <= {SHOWN, NOT_SHOWN, NOT_TRIED}
     picture = io.BytesIO()
-    study.figure(numbers).savefig(picture, format="png", dpi=40)
+    drawn = study.figure(numbers)
+    drawn.savefig(picture, format="png", dpi=40)
     assert picture.getvalue().startswith(b"\x89PNG")
+    assert carries_verdict(drawn)
 
 
 @pytest.mark.parametrize("name", NAMES)

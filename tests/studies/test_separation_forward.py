@@ -10,9 +10,11 @@ import sys
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 from tests import oracles
+from tests.studies.figures import carries_verdict
 
 from lawscope.statistics.silhouette import silhouette
 from lawscope.studies import registry, samples
@@ -82,8 +84,10 @@ def test_smoke_trains_measures_judges_and_draws(name):
     assert len(judged) == len(it.claims)
     assert {each.verdict for each in judged} <= {SHOWN, NOT_SHOWN, NOT_TRIED}
     picture = io.BytesIO()
-    it.figure(numbers).savefig(picture, format="png", dpi=40)
+    drawn = it.figure(numbers)
+    drawn.savefig(picture, format="png", dpi=40)
     assert picture.getvalue().startswith(b"\x89PNG")
+    assert carries_verdict(drawn)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -376,6 +380,29 @@ def test_best_depth_has_the_standard_error_of_log_d():
     assert found["error"] == pytest.approx([1.0, 0.0])
     nothing = depth.best_depth([{"depth": 2, "D": [None]}], lambda each: each["D"])
     assert nothing["depth"] is None
+    assert depth.interval_arms(nothing) is None
+
+
+def depth_figure(finals):
+    """The figure of three seeds of two depths on one dataset, by their final D."""
+    panels = [
+        panel(*(row(last=last, seed=s) for s, last in enumerate(lasts)), dataset="mnist", depth=d)
+        for d, lasts in finals.items()
+    ]
+    found = depth.best_depth(panels, depth.last_of_chosen)
+    return depth.figure({"panels": panels, "best": {"mnist": found}})
+
+
+def test_the_final_d_is_drawn_with_its_interval():
+    finals = {2: [9.0, 8.0, 10.0], 4: [1.0, 3.0, 1.5]}
+    (drawn,) = depth_figure(finals).axes[1].containers
+    (bars,) = drawn[2]
+    for (low, high), lasts in zip(bars.get_segments(), finals.values(), strict=True):
+        logs = np.log(lasts)
+        expected = t.interval(0.95, 2, loc=logs.mean(), scale=logs.std(ddof=1) / math.sqrt(3))
+        assert np.log([low[1], high[1]]) == pytest.approx(expected)
+    (alone,) = depth_figure({2: [9.0], 4: [1.0]}).axes[1].containers
+    assert not alone.has_yerr
 
 
 def test_the_time_of_a_study_stands_in_one_place():

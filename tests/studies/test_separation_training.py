@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.studies.figures import carries_verdict
 
 from lawscope.laws.separation import separation
 from lawscope.studies import registry
@@ -94,8 +95,10 @@ def test_smoke_measures_every_claim_and_draws(name, smoke):
     assert len(judged) == len(study.claims)
     assert [j.why for j in judged if j.verdict == NOT_TRIED] == []
     picture = io.BytesIO()
-    study.figure(smoke(name)).savefig(picture)
+    drawn = study.figure(smoke(name))
+    drawn.savefig(picture)
     assert picture.tell() > 5000
+    assert carries_verdict(drawn)
 
 
 def same(a, b, children):

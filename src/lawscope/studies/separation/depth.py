@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import COLOURS, grid, label_outside, overlay, style_axis
 from lawscope.studies.choice import RATES, choice, every
+from lawscope.studies.separation._notes import told
 from lawscope.studies.separation._over_seeds import enough
 from lawscope.studies.separation.datasets import NAMES, candidates
 from lawscope.studies.study import Claim, Numbers, Study
@@ -199,7 +200,10 @@ CLAIMS = (
 def figure(numbers: Numbers) -> Figure:
     """Above, D layer by layer for every depth; below, the final D against depth."""
     names = list(numbers["best"])
-    figure, axes = grid(2, len(names), "Separation with 2 to 20 layers", panel=(3.6, 3.0))
+    verdict = told("the best depths are in the order of difficulty,", CLAIMS[0], numbers)
+    alone = CLAIMS[2].judge(numbers).verdict
+    title = f"Separation with 2 to 20 layers\n{verdict}; for every seed alone: {alone}"
+    figure, axes = grid(2, len(names), title, panel=(3.6, 3.0))
     for name, above, below in zip(names, *axes, strict=True):
         panels = [panel for panel in numbers["panels"] if panel["dataset"] == name]
         series = [(str(panel["depth"]), panel["chosen"][0]) for panel in panels]
@@ -211,16 +215,46 @@ def figure(numbers: Numbers) -> Figure:
 
 
 def _final(axis: Axes, panels: Sequence[Numbers], best: Numbers) -> None:
-    """Seeds as points, hollow where the training set is not fitted; their mean as a line."""
+    """Seeds as points, hollow where they do not fit; their mean with its interval as a line."""
     points = [(panel["depth"], row) for panel in panels for row in panel["chosen"] if row["D"]]
     for depth, row in points:
         fill = COLOURS[0] if row["fits"] else "none"
         axis.plot(depth, row["D"][-1], "o", ms=3.5, color=COLOURS[0], mfc=fill, alpha=0.6)
-    axis.plot(best["depths"], best["mean"], "-", color=COLOURS[0], lw=1.4)
+    axis.errorbar(
+        best["depths"],
+        best["mean"],
+        yerr=interval_arms(best),
+        color=COLOURS[0],
+        lw=1.4,
+        elinewidth=1,
+        capsize=2,
+        label="mean over seeds, 95 %",
+    )
+    axis.legend(fontsize=7, framealpha=0.8, edgecolor="none", loc="upper center")
     if best["depth"] is not None:
         axis.axvline(best["depth"], color=COLOURS[1], lw=1.2, ls="--")
     seeds = ", ".join(map(str, best["per_seed"]))
     style_axis(axis, f"best depth {best['depth']} (by seed: {seeds})")
+
+
+def interval_arms(best: Numbers) -> list[list[float]] | None:
+    """How far the 95 % interval of each mean reaches down and up; None with one seed.
+
+    The interval is Student's for the mean of log D over seeds.
+
+    Example:
+        >>> [low], [high] = interval_arms({"mean": [1.0], "error": [0.1], "per_seed": [2] * 3})
+        >>> round(1 - low, 3), round(1 + high, 3)
+        (0.65, 1.538)
+    """
+    from scipy.stats import t
+
+    if not best["error"] or None in best["error"]:
+        return None
+    reach = t.ppf(0.975, len(best["per_seed"]) - 1)
+    pairs = list(zip(best["mean"], best["error"], strict=True))
+    down = [mean * (1 - math.exp(-reach * error)) for mean, error in pairs]
+    return [down, [mean * (math.exp(reach * error) - 1) for mean, error in pairs]]
 
 
 STUDY = Study(

@@ -18,6 +18,7 @@ from lawscope.report.study_figures import colours, grid, plain_axis
 from lawscope.studies.choice import RATES, rank_correlation, sweep
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.separation._along_training import along
+from lawscope.studies.separation._notes import corner, told
 from lawscope.studies.separation.datasets import DATA
 from lawscope.studies.study import Claim, Numbers, Study
 from lawscope.training.recipe import Recipe
@@ -135,7 +136,7 @@ CLAIMS = (
 
 
 def figure(numbers: Numbers) -> Figure:
-    """The ratio of every layer over epochs for the first seed, and the settling epochs of all."""
+    """The ratio of every layer over epochs for the first seed, and when each settled, for all."""
     drawing, ((left, right),) = grid(1, 2, "How fast each layer learns to separate", (4.2, 3.2))
     first = numbers["networks"][0]
     shades = colours(len(first["ratios"]), graded=True)
@@ -153,6 +154,7 @@ def figure(numbers: Numbers) -> Figure:
     right.set_ylabel("settled from epoch", fontsize=8.5)
     right.legend(fontsize=7, frameon=False)
     plain_axis(right, f"within {TOLERANCE:.0%} of the last value for good")
+    corner(right, told("rank correlation", CLAIMS[0], numbers))
     return drawing
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lawscope.report.plane_pictures import plane_pictures
 from lawscope.studies.choice import choice, every, of_fitting, rank_correlation, training_of
+from lawscope.studies.separation._notes import told
 from lawscope.studies.separation.test_data import PAPER, SMOKE, plan
 from lawscope.studies.study import Claim, Numbers, Study
 
@@ -125,13 +126,14 @@ CLAIMS = (
 def figure(numbers: Numbers) -> Figure:
     """One picture per layer, in rows of four."""
     shown, silhouettes = numbers["picture"], numbers["chosen"][0]["silhouette"]
+    verdict = told("rank correlation of silhouette and layer", CLAIMS[0], numbers)
     places = ["input", *(f"layer {i}" for i in range(1, len(silhouettes)))]
     return plane_pictures(
         shown["layers"],
         shown["labels"],
         shown["names"],
         titles=[f"{p}, silhouette {s:.2f}" for p, s in zip(places, silhouettes, strict=True)],
-        title="Features in the plane of their first two PCs",
+        title=f"Features in the plane of their first two PCs\n{verdict}",
     )
 
 

@@ -14,10 +14,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lawscope.report.numbers import percent
 from lawscope.report.study_figures import COLOURS, grid, plain_axis
 from lawscope.studies.choice import choice, every, training_of
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import frozen
+from lawscope.studies.separation._notes import corner, told
 from lawscope.studies.separation._over_seeds import enough, on_average
 from lawscope.studies.study import Claim, Numbers, Study
 
@@ -179,6 +181,14 @@ def figure(numbers: Numbers) -> Figure:
     right.set_ylabel(r"formula: $\sum_l (D_{l-1}/D_l)\,\epsilon_l$", fontsize=8.5)
     plain_axis(left)
     plain_axis(right)
+    first_order, _, steadier = CLAIMS
+    corner(left, told("log ratio by seed", steadier, numbers))
+    corner(
+        right,
+        told(
+            "largest error of a network", first_order, numbers, lambda errors: percent(max(errors))
+        ),
+    )
     return drawing
 
 

@@ -29,6 +29,7 @@ from lawscope.report.study_figures import (
 )
 from lawscope.studies.choice import measured, rank_correlation
 from lawscope.studies.plan import Data, Network, Training
+from lawscope.studies.separation._notes import above, told
 from lawscope.studies.study import Claim, Numbers, Study
 from lawscope.training.recipe import Recipe
 
@@ -195,6 +196,8 @@ def figure(numbers: Numbers) -> Figure:
             plain_axis(axis)
         places[1].axhline(0, color=SOFT, lw=0.8, ls=":")
         places[2].axvline(0, color=SOFT, lw=0.8, ls=":")
+        judged = zip(("accuracy lost at balance", "rank correlation"), claims(arm), strict=True)
+        above(places[2], (told(name, claim, numbers) for name, claim in judged))
     for axis, name in zip(axes[-1], (X_LABEL, "upstream epochs", "balance"), strict=True):
         axis.set_xlabel(name, fontsize=8.5)
     return drawing
