@@ -12,12 +12,12 @@ The paper: the optimal depths for MNIST, Fashion-MNIST and CIFAR-10 are 6, 10 an
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lawscope.report.study_figures import COLOURS, grid, label_outside, overlay, style_axis
 from lawscope.studies.choice import RATES, choice, every
+from lawscope.studies.separation._best_depth import best_depth, interval_arms
 from lawscope.studies.separation._notes import told
 from lawscope.studies.separation._over_seeds import enough
 from lawscope.studies.separation.datasets import NAMES, candidates
@@ -94,52 +94,6 @@ def lowest(panel: Numbers) -> list[float | None]:
     fitting = [[run for run in runs if run["fits"]] or runs for runs in seeds]
     finals = [[run["last"] for run in runs if run["last"]] for runs in fitting]
     return [min(values, default=None) for values in finals]
-
-
-def best_depth(
-    panels: Sequence[Numbers], final: Callable[[Numbers], Sequence[float | None]]
-) -> Numbers:
-    """The depth with the lowest final D, and how sure that is over seeds.
-
-    Args:
-        panels: of one dataset, one per depth.
-        final: reads the final D of every seed off a panel; depths without one are left out.
-
-    Returns:
-        ``depth`` has the lowest mean of log D, None when no depth is left; ``per_seed`` is the
-        best depth of each seed alone; ``mean`` and ``error`` are, per depth, the geometric mean of
-        the final D and the standard error of its logarithm (None with one seed).
-
-    Example:
-        >>> panels = [{"depth": 2, "D": [4.0, 4.0]}, {"depth": 4, "D": [1.0, 2.0]},
-        ...           {"depth": 6, "D": [2.0, 1.5]}, {"depth": 8, "D": [0.1, None]}]
-        >>> best = best_depth(panels, lambda panel: panel["D"])
-        >>> best["depth"], best["per_seed"], best["depths"]
-        (4, [4, 6], [2, 4, 6])
-    """
-    table = {panel["depth"]: list(final(panel)) for panel in panels}
-    logs = {
-        depth: [math.log(value) for value in values if value]
-        for depth, values in table.items()
-        if all(values)
-    }
-    means = {depth: math.fsum(each) / len(each) for depth, each in logs.items()}
-    seeds = len(next(iter(logs.values()), []))
-    return {
-        "depth": min(means, key=means.__getitem__, default=None),
-        "per_seed": [min(logs, key=lambda depth: logs[depth][seed]) for seed in range(seeds)],
-        "depths": list(logs),
-        "mean": [math.exp(mean) for mean in means.values()],
-        "error": [_standard_error(each) for each in logs.values()],
-    }
-
-
-def _standard_error(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = math.fsum(values) / len(values)
-    squares = math.fsum((value - mean) ** 2 for value in values)
-    return math.sqrt(squares / (len(values) - 1) / len(values))
 
 
 def best_depths(numbers: Numbers, rule: str = "best") -> list[int]:
@@ -235,26 +189,6 @@ def _final(axis: Axes, panels: Sequence[Numbers], best: Numbers) -> None:
         axis.axvline(best["depth"], color=COLOURS[1], lw=1.2, ls="--")
     seeds = ", ".join(map(str, best["per_seed"]))
     style_axis(axis, f"best depth {best['depth']} (by seed: {seeds})")
-
-
-def interval_arms(best: Numbers) -> list[list[float]] | None:
-    """How far the 95 % interval of each mean reaches down and up; None with one seed.
-
-    The interval is Student's for the mean of log D over seeds.
-
-    Example:
-        >>> [low], [high] = interval_arms({"mean": [1.0], "error": [0.1], "per_seed": [2] * 3})
-        >>> round(1 - low, 3), round(1 + high, 3)
-        (0.65, 1.538)
-    """
-    from scipy.stats import t
-
-    if not best["error"] or None in best["error"]:
-        return None
-    reach = t.ppf(0.975, len(best["per_seed"]) - 1)
-    pairs = list(zip(best["mean"], best["error"], strict=True))
-    down = [mean * (1 - math.exp(-reach * error)) for mean, error in pairs]
-    return [down, [mean * (math.exp(reach * error) - 1) for mean, error in pairs]]
 
 
 STUDY = Study(
