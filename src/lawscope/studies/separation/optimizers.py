@@ -122,7 +122,7 @@ STUDY = Study(
     title="Depth 4, 8, 20 with SGD, momentum, Adam: D falls by an equal factor per layer",
     source="003, figure 1",
     paper="r between −0.997 and −1.000 in all nine panels; 20-layer Adam ρ = 0.818, half-life 3.45",
-    minutes={"smoke": 0.1, "cpu": 6, "paper": 6},
+    minutes={"smoke": 0.1, "cpu": 7.5, "paper": 7.5},
     settings={"smoke": SMOKE, "cpu": PAPER, "paper": PAPER},
     plan=plan,
     measure=measure,
