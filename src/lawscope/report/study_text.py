@@ -15,7 +15,7 @@ from lawscope.studies.result import DONE, StudyResult
 from lawscope.studies.study import NOT_SHOWN, NOT_TRIED, PRESETS, SHOWN, Study
 
 STYLES = {SHOWN: "bold green", NOT_SHOWN: "bold red", NOT_TRIED: "bold yellow"}
-MOST_ITEMS = 8
+MOST_ITEMS = 9  # three depths of three optimisers, datasets or seeds
 MOST_ROWS = 60
 
 
