@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
@@ -13,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from lawscope.capture.batches import Batch, as_batch, tensors_in
+from lawscope.capture.batches import Batch, as_batch
+from lawscope.capture.checksum import checksum
 from lawscope.errors import LawscopeError
 
 WHOLE_BATCH = 256
@@ -80,19 +80,19 @@ class Source:
         else:
             self._state.restore()
             raws = self.data
-        checksum = 0
+        seen = 0
         for raw in raws:
             batch = as_batch(raw)
             if not batch.size:
                 continue
-            checksum = _checksum(batch, checksum)
+            seen = checksum(batch, seen)
             yield batch
-        self._checksums.append(checksum)
-        if checksum != self._checksums[0]:
+        self._checksums.append(seen)
+        if seen != self._checksums[0]:
             raise LawscopeError(
                 "The loader gave other samples, or another order, in the second pass than in the "
-                "first; make it repeatable (fixed seed, no private random state), or raise "
-                "memory= so that one pass is enough."
+                "first; make it repeatable (fixed seed, no private random state, inputs that the "
+                "network does not overwrite), or raise memory= so that one pass is enough."
             )
 
 
@@ -193,14 +193,3 @@ def _samples(data: Iterable[Any]) -> int | None:
     if isinstance(data, Sequence):
         return sum(as_batch(raw).size for raw in data)
     return None
-
-
-def _checksum(batch: Batch, before: int) -> int:
-    """CRC of the labels and of up to 64 entries of the first input."""
-    if batch.labels is not None:
-        before = zlib.crc32(batch.labels.detach().cpu().contiguous().numpy().tobytes(), before)
-    flat = next(tensors_in((batch.args, batch.kwargs))).detach().reshape(-1)
-    some = flat[:: max(1, len(flat) // 64)][:64]
-    if some.dtype == torch.bfloat16:
-        some = some.float()
-    return zlib.crc32(some.cpu().contiguous().numpy().tobytes(), before)

@@ -1,0 +1,90 @@
+"""Data is read in the same order twice, and what is not the same is noticed."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import cases
+
+import lawscope as ls
+from lawscope.capture.batches import Batch
+from lawscope.capture.checksum import checksum
+from lawscope.errors import LawscopeError
+
+
+class Restless:
+    """Images with a constant border whose inside differs in every pass."""
+
+    def __init__(self, batch, change):
+        self.batch, self.change, self.passes = batch, change, 0
+
+    def __iter__(self):
+        self.passes += 1
+        generator = torch.Generator().manual_seed(0)
+        y = torch.arange(256) % 4
+        x = torch.zeros(256, 1, 12, 12)
+        x[..., 2:-2, 2:-2] = torch.randn(256, 1, 8, 8, generator=generator)
+        x[..., 2:-2, 2:-2] += torch.randn(4, 1, 8, 8, generator=generator)[y]
+        if self.passes == 2:
+            self.change(x)
+        return iter(list(zip(x.split(self.batch), y.split(self.batch), strict=True)))
+
+
+def image_network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(144, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)
+    )
+
+
+@pytest.mark.parametrize("batch", [64, 128, 100])
+def test_any_other_pixel_in_the_second_pass_is_an_error(batch):
+    def flip(x):
+        x[40] = x[40].flip(-1)
+
+    def swap(x):
+        x[[3, 7]] = x[[7, 3]]  # two samples of one class
+
+    def nudge(x):
+        x[200, 0, 5, 5] += 1e-3
+
+    for change in (flip, swap, nudge):
+        with pytest.raises(LawscopeError, match="other samples, or another order"):
+            ls.separation(image_network(), Restless(batch, change), strategy="two-pass")
+    same = ls.separation(image_network(), Restless(batch, lambda x: None), strategy="two-pass")
+    assert same.settings["passes"] == 2
+
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(DTYPES), st.integers(1, 9000), st.integers(0, 2**31), st.booleans())
+def test_one_other_number_or_two_exchanged_change_the_checksum(dtype, size, seed, exchange):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(0, 250, (size,), generator=generator).to(dtype)
+    other = x.clone()
+    i, j = torch.randint(0, size, (2,), generator=generator).tolist()
+    if exchange:
+        other[i], other[j] = x[j].item(), x[i].item()
+    else:
+        other[i] = not x[i] if dtype == torch.bool else x[i] + 2
+    same = bool((other == x).all())
+    assert (checksum(Batch((x,), {}, None)) == checksum(Batch((other,), {}, None))) == same
+
+
+def test_every_tensor_of_a_batch_counts():
+    x, y = cases.vectors(), cases.labels()
+    changed = x.clone()
+    changed[-1, -1] += 1
+    base = checksum(Batch((x, x), {"z": x}, y))
+    assert base == checksum(Batch((x, x.clone()), {"z": x.T.contiguous().T}, y))
+    for other in (
+        Batch((x, changed), {"z": x}, y),
+        Batch((x, x), {"z": changed}, y),
+        Batch((x, x), {"z": x}, y.flip(0)),
+        Batch((x.to_sparse(), x), {"z": x}, y),
+    ):
+        assert checksum(other) != base
+    other = Batch((changed.to_sparse(), x), {"z": x}, y)
+    assert checksum(other) != checksum(Batch((x.to_sparse(), x), {"z": x}, y))
