@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from lawscope.capture.source import Source
 from lawscope.cli.checkpoint import load_checkpoint
+from lawscope.cli.control import untrained_of
 from lawscope.cli.data import load_data
-from lawscope.cli.target import Target, load_target
+from lawscope.cli.target import load_target
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.report import Report
 from lawscope.laws.scan import scan
@@ -77,7 +77,7 @@ def scan_target(
             )
         if samples is not None:
             loader = _first_samples(loader, samples)
-    untrained = _control(found, checkpoint, where) if control else None
+    untrained = untrained_of(found, model, checkpoint, where) if control else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LawscopeWarning)  # the summary shows them
         try:
@@ -116,14 +116,6 @@ def find_device(name: str) -> torch.device:
             f"--device {name} is not available here; use cpu, or a device this torch build has."
         ) from error
     return device
-
-
-def _control(found: Target, checkpoint: Path | None, where: torch.device) -> nn.Module | str:
-    """The untrained network: built anew where the weights came from a checkpoint."""
-    if checkpoint is not None and found.rebuilds:
-        torch.manual_seed(0)
-        return found.build().to(where)
-    return "auto"
 
 
 def _first_samples(loader: Any, samples: int) -> Any:

@@ -35,8 +35,8 @@ class Target:
 
     @property
     def rebuilds(self) -> bool:
-        """Whether a second, untrained network can be built."""
-        return not isinstance(self.maker, nn.Module)
+        """Whether the network is made by a callable, which may make a second, untrained one."""
+        return callable(self.maker) and not isinstance(self.maker, nn.Module)
 
     def build(self) -> nn.Module:
         """The network.
@@ -63,7 +63,7 @@ class Target:
                 if callable(self.given) and not hasattr(self.given, "__iter__")
                 else self.given
             )
-        built = self._first if self.rebuilds else None
+        built = self._first
         return built[1] if isinstance(built, tuple) and len(built) > 1 else None
 
     def _made(self) -> Any:
