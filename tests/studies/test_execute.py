@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lawscope.errors import LawscopeError
+from lawscope.studies import plan
 from lawscope.studies.execute import execute
 from lawscope.studies.plan import Data, Network, Training
 from lawscope.studies.samples import samples_of
@@ -104,8 +105,9 @@ def test_a_simplex_is_there_from_the_start_and_stays():
     assert not same(layers(run, 0)[0], layers(run, 2)[0])
 
 
-def test_fields_that_came_later_leave_older_keys_alone():
-    """Keys as the first release had them: stored trainings must be found again."""
+def test_fields_that_came_later_leave_older_keys_alone(monkeypatch):
+    """Keys as the first revision had them: only a new revision may make them others."""
+    monkeypatch.setattr(plan, "REVISION", 1)
     plain = Training(Network.of("feedforward", depth=4))
     assert plain.key == "958653f88c3de3d5ee53cd0e"
     assert replace(plain, start=plain, trained=(0, 2)).key == "d240fb368adf89c16cc94f6f"
