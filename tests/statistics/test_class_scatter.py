@@ -281,3 +281,18 @@ def test_merging_what_does_not_belong_together():
     incomplete.update(torch.randn(5, 2), torch.arange(5) % 2)
     with pytest.raises(LawscopeError, match="second pass saw other samples"):
         incomplete.compute()
+
+
+@pytest.mark.parametrize("strategy", ["held", "two-pass", "scatter"])
+@pytest.mark.parametrize("dim", [20, 200])  # fewer features than groups, and more
+def test_a_dead_layer_has_no_fuzziness_however_wide(strategy, dim):
+    x, y = torch.full((100, dim), 3.3), torch.arange(100) % 10
+    statistic = ClassScatter(strategy, folds=8)
+    statistic.update(x, y)
+    if strategy == "two-pass":
+        statistic.next_pass()
+        statistic.update(x, y)
+    found = statistic.compute()
+    assert np.isnan(found.value)
+    assert np.isnan(found.deleted).all()
+    assert found.rank == 0

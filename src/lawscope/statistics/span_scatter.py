@@ -191,5 +191,7 @@ def _coordinates(means: Tensor) -> tuple[Tensor, Tensor | None]:
         return means, None
     eigenvalues, vectors = torch.linalg.eigh(means @ means.T)
     kept = eigenvalues > eigenvalues[-1] * 1e-13
+    if not bool(kept.any()):  # a dead layer: one coordinate, which is always zero
+        return means.new_zeros(len(means), 1), means.new_zeros(1, len(means))
     roots, vectors = eigenvalues[kept].sqrt(), vectors[:, kept]
     return vectors * roots, vectors.T / roots[:, None]
