@@ -87,8 +87,9 @@ def find_head(session: Session, name: str | None = None) -> Head:
         name: module path of the head, where the network has several.
 
     Raises:
-        NotApplicableError: no linear step gives the output, it has one row, or it is not finite.
-        LawscopeError: no module of that name, or several heads and no name.
+        NotApplicableError: no linear step gives the output, it has one row, it is not finite, or
+            there are several heads and no name.
+        LawscopeError: no module of that name.
     """
     _check_name(session, name)
     seen, output, batch = _run(session)
@@ -110,9 +111,10 @@ def find_head(session: Session, name: str | None = None) -> Head:
         raise NotApplicableError(_nothing(seen, output, name))
     if len(found) > 1:
         names = ", ".join(f"'{h.name}'" for h in found)
-        raise LawscopeError(
+        path = next((h.path for h in found if h.path), "")
+        raise NotApplicableError(
             f"The network returns the outputs of {len(found)} linear heads ({names}); name the one "
-            f"to measure with head='{found[0].name}'."
+            f"to measure with head='{path}' (--head {path})."
         )
     if len(found[0].weight) < 2:
         raise NotApplicableError(
@@ -208,9 +210,9 @@ def _kind(model: nn.Module, product: Product, plain: bool, weight: Tensor) -> st
 def _check_name(session: Session, name: str | None) -> None:
     if name is None or name in session.module_names:
         return
-    near = difflib.get_close_matches(name, session.module_names, n=3, cutoff=0.3)
+    near = difflib.get_close_matches(str(name), session.module_names, n=3, cutoff=0.3)
     hint = f" Near it: {', '.join(near)}." if near else ""
-    raise LawscopeError(f"The network has no module head='{name}'.{hint}")
+    raise LawscopeError(f"The network has no module head={name!r}.{hint}")
 
 
 def _nothing(seen: list[Product], output: Any, name: str | None) -> str:

@@ -22,7 +22,8 @@ class Report:
         separation: the law of data separation.
         control: the same law on the same network untrained, where that was measured.
         collapse: neural and minority collapse at the head, or None where it does not apply.
-        skipped: laws that do not apply, each with the reason.
+        skipped: laws that do not apply, and a control that could not be measured, each with the
+            reason.
         settings: how the scan was run.
         versions: of lawscope, torch, numpy and Python.
     """
