@@ -22,6 +22,7 @@ from lawscope.capture.trace import hooked, main_input, trace
 from lawscope.capture.untouched import MODES, Mode, untouched, unwrapped
 from lawscope.errors import LawscopeError
 from lawscope.progress import progress
+from lawscope.statistics.own_precision import own_precision
 
 EXAMPLE_SAMPLES = 11  # a number that few axes have
 T = TypeVar("T")
@@ -114,8 +115,9 @@ class Session:
                 advance(1)
         self.passes += 1
         self.samples = samples
-        for observer in observers:
-            observer.end_pass()
+        with own_precision("cpu", *([] if self.device is None else [self.device.type])):
+            for observer in observers:
+                observer.end_pass()
 
 
 @contextmanager
@@ -257,9 +259,9 @@ class _Reader(TorchFunctionMode):
         return output
 
     def _see(self, station: Station, activations: Tensor) -> None:
-        features = as_rows(station, activations, self.batch, self.pooling)
         self.missing.discard(station.name)
-        with _no_mode():
+        with _apart(activations.device):
+            features = as_rows(station, activations, self.batch, self.pooling)
             for observer in self.wanted[station.name][1]:
                 observer.see(station, features)
 
@@ -291,7 +293,7 @@ def as_rows(station: Station, activations: Tensor, batch: Batch, pooling: Poolin
 
 
 @contextmanager
-def _no_mode() -> Iterator[None]:
-    """Statistics are no part of the network: keep function modes out of them."""
-    with torch._C.DisableTorchFunction():
+def _apart(device: torch.device) -> Iterator[None]:
+    """Statistics are no part of the network: keep function modes and autocast out of them."""
+    with torch._C.DisableTorchFunction(), own_precision(device.type):
         yield

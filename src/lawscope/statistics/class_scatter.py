@@ -18,6 +18,7 @@ from lawscope.statistics.group_index import GroupIndex
 from lawscope.statistics.group_means import GroupMeans
 from lawscope.statistics.held_features import HeldFeatures
 from lawscope.statistics.memory import STRATEGIES, Strategy
+from lawscope.statistics.own_precision import own_precision
 from lawscope.statistics.span_scatter import Span, SpanScatter
 
 # Below this D is the rounding of float64 sums: every sample sits on its class mean. Above its
@@ -171,7 +172,8 @@ class ClassScatter:
         if self._second is None and not self.finite:
             raise LawscopeError("The features contain NaN or infinite values; clean them first.")
         span = self._second.span if self._second is not None else self._span()
-        squares = self._squares(span)
+        with own_precision(span.shift.device.type):
+            squares = self._squares(span)
         counts = span.all_counts().to(squares)
         kept = torch.where(span.kept(), squares, 0.0)
         within = kept.view(len(self.classes), -1, len(counts)).sum(dim=1).T
