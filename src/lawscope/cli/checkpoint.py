@@ -69,7 +69,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             "objects beside tensors, which lawscope does not execute; save model.state_dict() with "
             "torch.save or safetensors."
         ) from error
-    while isinstance(loaded, Mapping) and not _all_tensors(loaded):
+    while isinstance(loaded, Mapping) and not _named_tensors(loaded):
         inner = next((loaded[k] for k in NESTED if isinstance(loaded.get(k), Mapping)), None)
         if inner is None:
             raise LawscopeError(
@@ -82,8 +82,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return dict(loaded)
 
 
-def _all_tensors(loaded: Mapping[Any, Any]) -> bool:
-    return bool(loaded) and all(isinstance(v, Tensor) for v in loaded.values())
+def _named_tensors(loaded: Mapping[Any, Any]) -> bool:
+    named = all(isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items())
+    return bool(loaded) and named
 
 
 def _listed(what: str, items: list[str]) -> str:
