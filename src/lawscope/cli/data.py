@@ -35,7 +35,7 @@ def load_data(
     """Batches for ``model`` and the names of the classes.
 
     Images come as (C, H, W) in [−1, 1], flattened when the network begins with a linear layer of
-    that many inputs.
+    that many inputs, and in the precision of its weights.
 
     Raises:
         LawscopeError: unknown name, unreadable file, split that is not there.
@@ -47,7 +47,7 @@ def load_data(
         x = resize(x, wanted)
     if samples is not None and samples < len(y):
         x, y = balanced(x, y, _even(np.bincount(y), samples), seed)
-    inputs = as_inputs(x, flatten=False)
+    inputs = as_inputs(x, flatten=False).to(_precision(model))
     if _takes_flat(model, math.prod(inputs.shape[1:])):
         inputs = inputs.flatten(1)
     dataset = TensorDataset(inputs, torch.from_numpy(y))
@@ -82,6 +82,12 @@ def _takes_flat(model: nn.Module, features: int) -> bool:
         if isinstance(module, nn.Linear):
             return module.in_features == features
     return False
+
+
+def _precision(model: nn.Module) -> torch.dtype:
+    """The floating-point type of the first weights (not of packed ones); single without any."""
+    floats = (p.dtype for p in model.parameters() if p.is_floating_point())
+    return next((kind for kind in floats if kind.itemsize > 1), torch.float32)
 
 
 def parse_size(size: str) -> tuple[int, int]:
