@@ -6,6 +6,7 @@ import copy
 
 import torch
 
+from lawscope.capture.untouched import MODES
 from lawscope.errors import LawscopeError
 from lawscope.laws.report import Report
 from lawscope.laws.scan import scan
@@ -42,6 +43,8 @@ def run_demo(
         raise LawscopeError(
             f"--optimizer {optimizer} is not known; choose {', '.join(OPTIMIZERS)}."
         )
+    if mode not in MODES:
+        raise LawscopeError(f"--mode {mode} is not known; choose {' or '.join(MODES)}.")
     # Layers of a hundred units are too small to share: a second thread only waits.
     torch.set_num_threads(threads or 1)
     data = load("fashion-mnist-10x10")
@@ -62,7 +65,7 @@ def run_demo(
         control=untrained,
         name=f"{depth}-layer network on Fashion-MNIST 10×10",
         class_names=data.class_names,
-        mode=mode,  # type: ignore[arg-type]
+        mode=mode,
     )
     report.settings.update(
         training=f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}",
