@@ -96,6 +96,9 @@ def scan(
     pooling: Annotated[
         str, typer.Option(help="Of token sequences: mean, first, last or flatten.")
     ] = "mean",
+    head: Annotated[
+        str | None, typer.Option(help="The head to measure, where the network has several.")
+    ] = None,
     mode: WhichMode = "eval",
     uncertainty: Annotated[
         str, typer.Option(help="Interval by jackknife, bootstrap, or none.")
@@ -154,7 +157,9 @@ def scan(
         "trust_remote_code": trust_remote_code,
     }
     if text:
-        lm.about_data({"data": data, "data_dir": data_dir, "size": size, "samples": samples})
+        lm.about_data(
+            {"data": data, "data_dir": data_dir, "size": size, "samples": samples, "head": head}
+        )
         common = {
             "checkpoint": checkpoint,
             "batch_size": batch_size,
@@ -181,6 +186,7 @@ def scan(
             samples=samples,
             stations=stations,
             pooling=pooling,
+            head=head,
             mode=mode,
             uncertainty=uncertainty,
             memory=memory,

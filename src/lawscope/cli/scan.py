@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lawscope.capture.source import Source
+from lawscope.capture.untouched import unwrapped
 from lawscope.cli.checkpoint import load_checkpoint
 from lawscope.cli.control import untrained_of
 from lawscope.cli.data import load_data
-from lawscope.cli.target import load_target
+from lawscope.cli.target import Target, load_target
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.report import Report
 from lawscope.laws.scan import scan
@@ -29,6 +32,7 @@ def scan_target(
     samples: int | None,
     stations: str,
     pooling: str,
+    head: str | None,
     mode: str,
     uncertainty: str,
     memory: str,
@@ -47,59 +51,45 @@ def scan_target(
         torch.set_num_threads(threads)
     found = load_target(target)
     model = found.build()
+    unwrapped(model)  # says in a sentence what cannot be moved or measured
     if checkpoint is not None:
         load_checkpoint(model, checkpoint)
     where = find_device(device)
-    model.to(where)
-    names: tuple[str, ...] | None = None
-    if data is not None:
-        loader, names = load_data(
-            data,
-            model=model,
-            data_dir=data_dir,
-            size=size,
-            split=split,
-            samples=samples,
-            batch_size=batch_size,
-            seed=seed,
-        )
-    else:
-        loader = found.data()
-        if loader is None:
-            raise LawscopeError(
-                f"{target} gives no data; define 'data' in it, or pass --data with a data set, an "
-                ".npz or a folder of images."
-            )
-        if size is not None or data_dir is not None or split != "train":
-            raise LawscopeError(
-                "--size, --split and --data-dir are about --data; the target's own data is taken "
-                "as it is."
-            )
-        if samples is not None:
-            loader = _first_samples(loader, samples)
-    untrained = untrained_of(found, model, checkpoint, where) if control else None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _in_a_sentence():
         warnings.simplefilter("ignore", LawscopeWarning)  # the summary shows them
-        try:
-            return scan(
-                model,
-                loader,
-                control=untrained,
-                name=found.name if checkpoint is None else f"{found.name} · {checkpoint.name}",
-                stations=[s.strip() for s in stations.split(",")] if "," in stations else stations,
-                uncertainty=None if uncertainty == "none" else uncertainty,  # type: ignore[arg-type]
-                memory=memory,
-                pooling=pooling,  # type: ignore[arg-type]
-                class_names=names,
-                mode=mode,  # type: ignore[arg-type]
+        model.to(where)
+        names: tuple[str, ...] | None = None
+        if data is not None:
+            loader, names = load_data(
+                data,
+                model=model,
+                data_dir=data_dir,
+                size=size,
+                split=split,
+                samples=samples,
+                batch_size=batch_size,
+                seed=seed,
             )
-        except (LawscopeError, KeyboardInterrupt, MemoryError):
-            raise
-        except Exception as error:  # the user's network or loader: its own words, and ours
-            raise LawscopeError(
-                f"The network or its data raised {type(error).__name__}: {error}. "
-                "Check that the data fits the network; --debug shows where."
-            ) from error
+        else:
+            if size is not None or data_dir is not None or split != "train":
+                raise LawscopeError(
+                    "--size, --split and --data-dir are about --data; the target's own data is "
+                    "taken as it is."
+                )
+            loader = _own_data(found, samples)
+        return scan(
+            model,
+            loader,
+            control=untrained_of(found, model, checkpoint, where) if control else None,
+            name=found.name if checkpoint is None else f"{found.name} · {checkpoint.name}",
+            stations=[s.strip() for s in stations.split(",")] if "," in stations else stations,
+            uncertainty=None if uncertainty == "none" else uncertainty,  # type: ignore[arg-type]
+            memory=memory,
+            pooling=pooling,  # type: ignore[arg-type]
+            head=head,
+            class_names=names,
+            mode=mode,  # type: ignore[arg-type]
+        )
 
 
 def find_device(name: str) -> torch.device:
@@ -116,6 +106,36 @@ def find_device(name: str) -> torch.device:
             f"--device {name} is not available here; use cpu, or a device this torch build has."
         ) from error
     return device
+
+
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    """What the user's network or loader raises, in its own words and ours."""
+    try:
+        yield
+    except (LawscopeError, MemoryError):
+        raise
+    except SystemExit as leaving:
+        raise LawscopeError(
+            f"The network or its data ended the program (SystemExit: {leaving.code}) before the "
+            "measurement was done; take that call out of it. --debug shows where."
+        ) from leaving
+    except Exception as error:
+        raise LawscopeError(
+            f"The network or its data raised {type(error).__name__}: {error}. "
+            "Check that the data fits the network; --debug shows where."
+        ) from error
+
+
+def _own_data(found: Target, samples: int | None) -> Any:
+    """The data that came with the target, all or the first samples of it."""
+    loader = found.data()
+    if loader is None:
+        raise LawscopeError(
+            f"{found.name} gives no data; define 'data' in it, or pass --data with a data set, an "
+            ".npz or a folder of images."
+        )
+    return loader if samples is None else _first_samples(loader, samples)
 
 
 def _first_samples(loader: Any, samples: int) -> Any:
