@@ -10,7 +10,7 @@ import torch
 
 from lawscope.errors import LawscopeError
 from lawscope.laws.next_token import next_token
-from lawscope.studies import registry
+from lawscope.studies import plan, registry
 from lawscope.studies.execute import execute, objective_of
 from lawscope.studies.lab import Lab
 from lawscope.studies.next_token import (
@@ -108,7 +108,8 @@ def test_a_language_model_of_equal_settings_is_the_same_network():
     assert not torch.equal(first.weights[0]["head.weight"], other.weights[0]["head.weight"])
 
 
-def test_settings_that_came_later_leave_older_trainings_their_key():
+def test_settings_that_came_later_leave_older_trainings_their_key(monkeypatch):
+    monkeypatch.setattr(plan, "REVISION", 1)
     assert Training(Network.of("feedforward", depth=4)).key == "958653f88c3de3d5ee53cd0e"
     assert "vocabulary" not in Training(Network.of("feedforward", depth=4)).to_dict()["data"]
     assert training_of(TINY).to_dict()["data"]["vocabulary"] == 300

@@ -32,7 +32,9 @@ def checksum(batch: Batch, before: int = 0) -> int:
     """
     for tensor in tensors_in((batch.labels, batch.args, batch.kwargs)):
         for part in _strided(tensor.detach()):
-            data = part.cpu().resolve_conj().contiguous().view(-1).view(torch.uint8).numpy()
+            flat = part.cpu().resolve_conj().contiguous()
+            # As a column, whose one element may have had any stride.
+            data = flat.as_strided((flat.numel(),), (1,)).view(torch.uint8).numpy()
             whole = data.size // (8 * WIDTH) * (8 * WIDTH)
             words = data[:whole].view(np.uint64).reshape(-1, WIDTH)
             for sums in (words.sum(axis=0), words.sum(axis=1), data[whole:]):

@@ -73,9 +73,16 @@ class Pool:
             target=serve, args=(theirs,), name="lawscope worker", daemon=True
         )
         worker = _Worker(process, ours)
-        with _deaf_to_interrupts(), _without_main():
-            process.start()
-            self._workers.append(worker)  # before ctrl-C is heard: close() ends all it knows
+        # Before it begins, since ctrl-C may be heard through another thread: close() ends all that
+        # are known.
+        self._workers.append(worker)
+        try:
+            with _deaf_to_interrupts(), _without_main():
+                process.start()
+        except BaseException:
+            if process.pid is None:
+                self._workers.remove(worker)
+            raise
         theirs.close()  # so that our end reports when the process is gone
         return worker
 
