@@ -22,6 +22,18 @@ def check_pooling(pooling: Pooling) -> None:
         )
 
 
+def loses_mask(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> bool:
+    """Whether padding is pooled too, because the mask has other positions than the activations.
+
+    A network that puts tokens of its own before the text has one position more than its mask.
+    """
+    if mask is None or mask.shape == activations.shape[:2]:
+        return False
+    pooled = {"mean": slice(None), "first": slice(1), "last": slice(-1, None)}
+    where = pooled.get(pooling) if isinstance(pooling, str) else None
+    return where is not None and not bool(mask[:, where].all())
+
+
 def pool(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> Tensor:
     """Reduce a sequence (B, T, C) to one feature vector per sample.
 
@@ -35,13 +47,16 @@ def pool(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> Tensor:
     Returns:
         Features, shape (B, d).
 
+    Raises:
+        LawscopeError: a function that gives no row of real numbers per sample.
+
     Example:
         >>> x = torch.tensor([[[1.0], [3.0], [99.0]]])
         >>> pool(x, "mean", torch.tensor([[1, 1, 0]])).item()
         2.0
     """
     if callable(pooling):
-        return pooling(activations).reshape(len(activations), -1)
+        return _by_function(pooling, activations)
     if pooling == "flatten":
         return activations.reshape(len(activations), -1)
     if mask is None or mask.shape != activations.shape[:2]:
@@ -61,3 +76,19 @@ def pool(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> Tensor:
     else:
         chosen = torch.where(real, positions, 0).amax(dim=1)
     return activations[torch.arange(len(activations), device=real.device), chosen]
+
+
+def _by_function(pooling: Callable[[Tensor], Tensor], activations: Tensor) -> Tensor:
+    pooled: object = pooling(activations)
+    if isinstance(pooled, Tensor) and pooled.is_floating_point() and pooled.dim():
+        if len(pooled) == len(activations):
+            return pooled.reshape(len(pooled), -1)
+        what = f"{len(pooled)} rows for {len(activations)} samples"
+    elif isinstance(pooled, Tensor):
+        what = f"a tensor of {pooled.dtype} and shape {tuple(pooled.shape)}"
+    else:
+        what = f"a {type(pooled).__name__}"
+    raise LawscopeError(
+        f"The function passed as pooling= gives {what}; of activations (B, T, C) it has to make "
+        "a tensor of real numbers with one row per sample, such as (B, C)."
+    )

@@ -15,7 +15,7 @@ from lawscope.capture.batches import Batch
 from lawscope.capture.kept_memory import keep_freed_memory
 from lawscope.capture.kinds import function_name
 from lawscope.capture.outputs import main_tensor
-from lawscope.capture.pooling import Pooling, check_pooling, pool
+from lawscope.capture.pooling import Pooling, check_pooling, loses_mask, pool
 from lawscope.capture.source import RandomState, Source
 from lawscope.capture.stations import Station, Stations, find_stations
 from lawscope.capture.trace import hooked, main_input, trace
@@ -51,6 +51,7 @@ class Session:
         stations: all that can be measured.
         passes: how often the data has gone through the network.
         samples: seen in one pass, once a pass is done.
+        unmasked: operations whose tokens are pooled with their padding, for want of a mask.
         mode: of the network, "eval" or "train".
     """
 
@@ -61,6 +62,7 @@ class Session:
         self.pooling, self.mode = pooling, mode
         self.passes = 0
         self.samples = 0
+        self.unmasked: set[int] = set()
         parameter = next(model.parameters(), next(model.buffers(), None))
         self.device = None if parameter is None else parameter.device
         self._accepted = _accepted(model)
@@ -104,7 +106,7 @@ class Session:
         for observer in observers:
             for station in observer.wanted():
                 wanted.setdefault(station.name, (station, []))[1].append(observer)
-        reader = _Reader(self.model, wanted, self.pooling)
+        reader = _Reader(self.model, wanted, self.pooling, self.unmasked)
         samples = 0
         with progress(description, self.source.batches, self._show) as advance, reader.reading():
             for batch in self.source:
@@ -167,9 +169,10 @@ class _Reader(TorchFunctionMode):
         model: nn.Module,
         wanted: dict[str, tuple[Station, list[Observer]]],
         pooling: Pooling,
+        unmasked: set[int],
     ) -> None:
         super().__init__()
-        self.model, self.wanted, self.pooling = model, wanted, pooling
+        self.model, self.wanted, self.pooling, self.unmasked = model, wanted, pooling, unmasked
         self.by_call = {
             (s.place, s.path, s.function, s.call): s
             for s, _ in wanted.values()
@@ -261,35 +264,34 @@ class _Reader(TorchFunctionMode):
     def _see(self, station: Station, activations: Tensor) -> None:
         self.missing.discard(station.name)
         with _apart(activations.device):
-            features = as_rows(station, activations, self.batch, self.pooling)
+            features = self._rows(station, activations)
             for observer in self.wanted[station.name][1]:
                 observer.see(station, features)
 
-
-def as_rows(station: Station, activations: Tensor, batch: Batch, pooling: Pooling) -> Tensor:
-    """Activations of a station as features, one row per sample.
-
-    Raises:
-        LawscopeError: complex or integer activations, or rows out of step with the batch.
-    """
-    if not activations.is_floating_point():
-        kind = "complex" if activations.is_complex() else "integer"
-        raise LawscopeError(
-            f"Station '{station.name}' gives {kind} activations ({activations.dtype}); drop it "
-            "from stations=, or measure a station with real ones."
-        )
-    if station.batch_dim == 1 and activations.dim() > 1:
-        activations = activations.transpose(0, 1)
-    if len(activations) != batch.size:
-        raise LawscopeError(
-            f"Station '{station.name}' gives activations of shape {tuple(activations.shape)} for "
-            f"{batch.size} samples; one row per sample is needed, so drop it from stations=."
-        )
-    if station.reduce is not None:
-        return station.reduce(activations, batch.mask)
-    if station.sequence and activations.dim() == 3:
-        return pool(activations, pooling, batch.mask)
-    return activations.reshape(len(activations), -1)
+    def _rows(self, station: Station, activations: Tensor) -> Tensor:
+        """Activations of a station as features, one row per sample."""
+        batch = self.batch
+        if not activations.is_floating_point():
+            kind = "complex" if activations.is_complex() else "integer"
+            raise LawscopeError(
+                f"Station '{station.name}' gives {kind} activations ({activations.dtype}); drop it "
+                "from stations=, or measure a station with real ones."
+            )
+        if station.batch_dim == 1 and activations.dim() > 1:
+            activations = activations.transpose(0, 1)
+        if len(activations) != batch.size:
+            raise LawscopeError(
+                f"Station '{station.name}' gives activations of shape {tuple(activations.shape)} "
+                f"for {batch.size} samples; one row per sample is needed, so drop it from "
+                "stations=."
+            )
+        if station.reduce is not None:
+            return station.reduce(activations, batch.mask)
+        if station.sequence and activations.dim() == 3:
+            if loses_mask(activations, self.pooling, batch.mask):
+                self.unmasked.add(station.operation)
+            return pool(activations, self.pooling, batch.mask)
+        return activations.reshape(len(activations), -1)
 
 
 @contextmanager

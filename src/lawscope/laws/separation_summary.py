@@ -64,7 +64,11 @@ def summarise(observer: SeparationObserver) -> Separation:
         granularity=granularity,
         granularities=fits,
         settings=_settings(observer, chosen, int(counts.sum())),
-        warnings=_warnings(names, parts) + _left_out(observer, granularity),
+        warnings=(
+            *_warnings(names, parts),
+            *_left_out(observer, granularity),
+            *_unmasked(observer, chosen),
+        ),
         replicates=replicates,
     )
 
@@ -106,11 +110,25 @@ def _left_out(observer: SeparationObserver, granularity: str) -> tuple[str, ...]
     )
 
 
+def _unmasked(observer: SeparationObserver, chosen: Sequence[Station]) -> tuple[str, ...]:
+    """Stations whose padding takes part in the pooling."""
+    names = [s.name for s in chosen if s.operation in observer.session.unmasked]
+    if not names:
+        return ()
+    some = ", ".join(f"'{n}'" for n in names[:4]) + (" …" if len(names) > 4 else "")
+    return (
+        f"{len(names)} station(s) have other token positions than the attention mask ({some}), so "
+        "that padding is pooled with the text there; pass a function as pooling= that leaves it "
+        "out.",
+    )
+
+
 def _settings(
     observer: SeparationObserver, chosen: Sequence[Station], samples: int
 ) -> dict[str, Any]:
     strategies = dict(zip(observer.measured, observer.plan.strategies, strict=True))
     pooling, selector = observer.session.pooling, observer.selector
+    unmasked = observer.session.unmasked
     pooled = pooling if isinstance(pooling, str) else getattr(pooling, "__name__", "custom")
     replicates = {"jackknife": observer.index.folds, "bootstrap": BOOTSTRAPS, None: 0}
     return {
@@ -118,7 +136,10 @@ def _settings(
         "passes": observer.session.passes,
         "mode": observer.session.mode,
         "strategy": [strategies[s.operation] for s in chosen],
-        "pooling": [pooled if s.sequence else "flatten" for s in chosen],
+        "pooling": [
+            pooled + " (unmasked)" * (s.operation in unmasked) if s.sequence else "flatten"
+            for s in chosen
+        ],
         "selector": selector if isinstance(selector, str) else list(selector),
         "uncertainty": observer.uncertainty,
         "replicates": replicates[observer.uncertainty],
