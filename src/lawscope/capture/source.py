@@ -75,7 +75,7 @@ class Source:
         elif self.read_once:
             raise LawscopeError(
                 "The data is a generator that has been used up, but another pass is needed; pass "
-                "a list or a DataLoader, or raise memory= so that one pass is enough."
+                "a list or a DataLoader, or leave strategy= to lawscope, so that one is enough."
             )
         else:
             self._state.restore()
@@ -92,8 +92,14 @@ class Source:
             raise LawscopeError(
                 "The loader gave other samples, or another order, in the second pass than in the "
                 "first; make it repeatable (fixed seed, no private random state, inputs that the "
-                "network does not overwrite), or raise memory= so that one pass is enough."
+                f"network does not overwrite), or {self._one_pass()}."
             )
+
+    def _one_pass(self) -> str:
+        """What would spare the second pass: a budget helps only where the length is known."""
+        if self.samples is not None:
+            return "raise memory= so that one pass is enough"
+        return "pass list(loader), or hold the features of one pass with strategy='held'"
 
 
 class RandomState:

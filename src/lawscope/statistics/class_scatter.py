@@ -342,6 +342,6 @@ def _rows_sum(rows: Tensor, weights: Tensor) -> Tensor:
 
 _OTHER_DATA = (
     "The second pass saw other samples than the first, so that the class means do not belong to "
-    "it; make the loader repeatable (fixed seed, no random augmentation), or raise memory= so "
-    "that one pass is enough."
+    "it; make the loader repeatable (fixed seed, no random augmentation), pass a list of its "
+    "batches, or hold the features of one pass with strategy='held'."
 )
