@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from lawscope.capture.batches import Batch
+from lawscope.capture.batch_axis import is_ambiguous
+from lawscope.capture.batches import Batch, spread
+from lawscope.capture.flow import Trace
 from lawscope.capture.kept_memory import keep_freed_memory
 from lawscope.capture.kinds import function_name
 from lawscope.capture.outputs import main_tensor
@@ -25,6 +27,7 @@ from lawscope.progress import progress
 from lawscope.statistics.own_precision import own_precision
 
 EXAMPLE_SAMPLES = 11  # a number that few axes have
+OTHER_SAMPLES = 13  # another, for a second look
 T = TypeVar("T")
 
 
@@ -68,8 +71,10 @@ class Session:
         self._accepted = _accepted(model)
         self.example = self._fitted(source.peek())
         seen = self.on_few(trace)
-        self.stations: Stations = find_stations(seen)
+        again = self._with_other_samples() if is_ambiguous(seen) else None
+        self.stations: Stations = find_stations(seen, again)
         self.output_shape = seen.output_shape
+        self._overwrites = seen.overwrites
 
     @property
     def module_names(self) -> list[str]:
@@ -88,8 +93,15 @@ class Session:
             kwargs = {k: v for k, v in kwargs.items() if k in self._accepted} or kwargs
         return Batch(batch.args, kwargs, batch.labels).to(self.device)
 
+    def _own(self, batch: Batch) -> Batch:
+        """A copy where the network writes into its inputs: the data is the user's."""
+        return batch.head(batch.size) if self._overwrites else batch
+
     def on_few(self, look: Callable[[nn.Module, Batch], T]) -> T:
-        """``look`` at the network with a few samples, or the batch as it is if it insists."""
+        """``look`` at the network with a few samples, or the batch as it is if it insists.
+
+        Always with copies: the network may overwrite its inputs, and the batch is still needed.
+        """
         before = RandomState(None)
         try:
             if self.example.size > EXAMPLE_SAMPLES:
@@ -97,7 +109,18 @@ class Session:
                     return look(self.model, self.example.head(EXAMPLE_SAMPLES))
                 except Exception:  # a network may be made for one batch size only
                     before.restore()
-            return look(self.model, self.example)
+            return look(self.model, self.example.head(self.example.size))
+        finally:
+            before.restore()
+
+    def _with_other_samples(self) -> Trace | None:
+        """A look with another number of samples than :meth:`on_few` takes, if there can be one."""
+        before, size = RandomState(None), self.example.size
+        few = self.example.head(min(size, OTHER_SAMPLES))
+        try:
+            return trace(self.model, few if size > EXAMPLE_SAMPLES else spread(few, size + 1))
+        except Exception:  # a network may be made for one batch size only
+            return None
         finally:
             before.restore()
 
@@ -112,7 +135,7 @@ class Session:
             for batch in self.source:
                 for observer in observers:
                     observer.begin_batch(batch.labels, batch.size)
-                reader.run(self._fitted(batch))
+                reader.run(self._own(self._fitted(batch)))
                 samples += batch.size
                 advance(1)
         self.passes += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from lawscope.capture.kinds import OUTPUT_ACTIVATIONS
-from lawscope.capture.trace import Operation, Seen, Trace
+from lawscope.capture.batch_axis import BatchAxis
+from lawscope.capture.flow import Seen, Trace
+from lawscope.capture.layers import blocks_of, layers_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,24 +104,31 @@ class Stations:
         return self.table().to_string(index=False)
 
 
-def find_stations(found: Trace) -> Stations:
-    """Turn a trace into named stations and say which are layers and which are blocks."""
-    layers = _layers(found)
-    blocks = _blocks(found.seen)
+def find_stations(found: Trace, again: Trace | None = None) -> Stations:
+    """Turn a trace into named stations and say which are layers and which are blocks.
+
+    Args:
+        found: a look at the network.
+        again: another with a different number of samples, where the first
+            :func:`~lawscope.capture.batch_axis.is_ambiguous`.
+    """
+    axis = BatchAxis(found, again)
+    layers = layers_of(found)
+    blocks = blocks_of(found.seen)
     entrance = _entrance(blocks)
     stations: list[Station] = []
     skipped: list[str] = []
-    root_input = _input_station(found, blocks)
+    root_input = _input_station(found, blocks, axis.of_input())
     if root_input is not None:
         stations.append(root_input)
     for seen in _unique_names(found.seen):
-        batch_dim = _batch_dim(seen.shape, found.batch)
+        batch_dim = axis.of(seen)
         if batch_dim is None or not seen.dtype.is_floating_point:
             if seen in layers:
                 skipped.append(_name(seen))
             continue
         if entrance is not None and seen is entrance:
-            stations.append(_entrance_station(found, seen))
+            stations.append(_entrance_station(found, seen, axis.of_entrance(seen) or 0))
         granularities = tuple(
             name
             for name, chosen in (("layers", seen in layers), ("blocks", seen in blocks))
@@ -148,9 +155,8 @@ def find_stations(found: Trace) -> Stations:
     return Stations(tuple(sorted(stations, key=lambda s: s.operation)), tuple(skipped))
 
 
-def _input_station(found: Trace, blocks: list[Seen]) -> Station | None:
+def _input_station(found: Trace, blocks: list[Seen], batch_dim: int | None) -> Station | None:
     shape, dtype = found.input_shape, found.input_dtype
-    batch_dim = _batch_dim(shape, found.batch)
     if batch_dim is None or not dtype.is_floating_point:
         return None
     # Raw data is module zero of the layers, and of the blocks when nothing precedes them.
@@ -178,11 +184,10 @@ def _entrance(blocks: list[Seen]) -> Seen | None:
     return blocks[0]
 
 
-def _entrance_station(found: Trace, block: Seen) -> Station:
+def _entrance_station(found: Trace, block: Seen, batch_dim: int) -> Station:
     """What enters the first block: D_0 of the blocks when a stem or an embedding comes first."""
     assert block.source is not None
     assert block.input_shape is not None
-    batch_dim = _batch_dim(block.input_shape, found.batch) or 0
     return Station(
         name=f"{block.path}:in",
         place="entrance",
@@ -199,87 +204,6 @@ def _entrance_station(found: Trace, block: Seen) -> Station:
     )
 
 
-def _layers(found: Trace) -> dict[Seen, str]:
-    """Stations that complete a weight layer, with the name of that layer.
-
-    From each linear or convolutional operation the data is followed while it goes one way only,
-    through norms, residual additions, dropout and reshapes, to the activation. The station is the
-    activation; without one, the last norm passed; without that, the weight itself. Left out are
-
-    - the last weight when neither norm nor activation follows: its output is the logits;
-    - weights without activation that share their input with another weight: parallel projections
-      such as query, key and value, or the shortcut of a residual block.
-    """
-    operations = found.operations
-    weights = [i for i, o in enumerate(operations) if o.kind in ("weight", "embedding")]
-    readers = Counter(s for i in weights for s in operations[i].inputs)
-    chosen: dict[Seen, str] = {}
-    by_operation = _innermost(found.seen)
-    for i in weights:
-        end = _follow(operations, i)
-        activated = operations[end].kind == "activation"
-        if i == weights[-1] and _is_logits(operations[end]):
-            continue
-        parallel = any(readers[s] > 1 for s in operations[i].inputs)
-        if parallel and not activated:
-            continue
-        station = by_operation.get(end)
-        if station is not None and station not in chosen:
-            chosen[station] = operations[i].path or str(operations[i].function)
-    return chosen
-
-
-def _is_logits(end: Operation) -> bool:
-    """Whether the last layer ends in scores, or in probabilities made of them."""
-    if end.kind == "activation":
-        return end.activation in OUTPUT_ACTIVATIONS
-    return end.kind != "norm"
-
-
-def _follow(operations: list[Operation], start: int) -> int:
-    """Where the layer that begins at operation ``start`` ends."""
-    end = here = start
-    while len(set(operations[here].consumers)) == 1:
-        before, here = here, operations[here].consumers[0]
-        kind = operations[here].kind
-        if kind == "activation":
-            return here
-        same_module = end == before and operations[here].path == operations[start].path
-        if kind == "norm" or (kind == "pass" and same_module):
-            end = here
-        elif kind not in ("add", "pass"):
-            break
-    return end
-
-
-def _innermost(seen: list[Seen]) -> dict[int, Seen]:
-    """The station that names each operation: a plain module first, then the function in it."""
-    names: dict[int, Seen] = {}
-    for s in seen:
-        have = names.get(s.operation)
-        if have is None or (have.function is not None and s.function is None and not s.composite):
-            names[s.operation] = s
-    return names
-
-
-def _blocks(seen: list[Seen]) -> list[Seen]:
-    """The outermost kind of composite module that is run more than once.
-
-    Plain containers (``nn.Sequential``) count only where no module of another class repeats.
-    """
-    composites = [s for s in seen if s.composite and s.function is None]
-    for containers in (False, True):
-        candidates = [s for s in composites if s.container == containers]
-        runs = Counter(s.family for s in candidates)
-        repeated = [s for s in candidates if runs[s.family] > 1]
-        outermost = [
-            s for s in repeated if not any(s.path.startswith(f"{o.path}.") for o in repeated)
-        ]
-        if len(outermost) > 1:
-            return outermost
-    return []
-
-
 def _unique_names(seen: list[Seen]) -> Iterator[Seen]:
     """Leave out a function that is all its module does: the module names it."""
     modules = {(s.path, s.operation) for s in seen if s.function is None and not s.composite}
@@ -293,15 +217,6 @@ def _name(seen: Seen) -> str:
     if seen.function is not None:
         name = f"{name}.{seen.function}()" if name else f"{seen.function}()"
     return name if seen.call == 1 else f"{name}#{seen.call}"
-
-
-def _batch_dim(shape: tuple[int, ...], batch: int) -> int | None:
-    """Samples come first, or second where tokens come first."""
-    if len(shape) >= 2 and shape[0] == batch:
-        return 0
-    if len(shape) >= 3 and shape[1] == batch:
-        return 1
-    return None
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

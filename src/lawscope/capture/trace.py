@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from lawscope.capture.batches import Batch, tensors_in
+from lawscope.capture.flow import Operation, Seen, Trace
 from lawscope.capture.kinds import (
-    Kind,
     function_kind,
     function_name,
     is_atomic,
@@ -22,73 +20,6 @@ from lawscope.capture.kinds import (
     turns_axes,
 )
 from lawscope.capture.outputs import main_tensor
-
-
-@dataclass(eq=False)
-class Operation:
-    """A node of the data flow.
-
-    Attributes:
-        kind: what it is to a law.
-        path: module it ran in, or that it is.
-        call: of the module, or of the function within the module, counted from 1.
-        function: bare name when it is a function rather than a module.
-        activation: bare name of the activation that it is or that ran in it, else empty.
-        inputs: positions of the operations it read from.
-        channels_first: the latest weight upstream was a convolution and no axes were turned.
-    """
-
-    kind: Kind
-    path: str
-    call: int
-    function: str | None
-    inputs: tuple[int, ...]
-    activation: str = ""
-    channels_first: bool = False
-    consumers: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A tensor that can be measured: the output of a module call or of an activation.
-
-    Attributes:
-        path: of the module.
-        call: counted from 1.
-        function: bare name for an activation called as a function, else None.
-        operation: position of the operation that made the tensor.
-        shape: with the batch of the example.
-        dtype: of the tensor.
-        composite: the module is made of other modules.
-        container: the module is a plain ``nn.Sequential``.
-        family: class of the module, for finding what repeats.
-        source: operation whose output came in as the main input, for modules.
-        input_shape: shape of the main input of a module, or None.
-    """
-
-    path: str
-    call: int
-    function: str | None
-    operation: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    composite: bool = False
-    container: bool = False
-    family: str = ""
-    source: int | None = None
-    input_shape: tuple[int, ...] | None = None
-
-
-@dataclass(eq=False)
-class Trace:
-    """What one forward pass showed, in the order in which outputs were completed."""
-
-    operations: list[Operation]
-    seen: list[Seen]
-    batch: int
-    input_shape: tuple[int, ...]
-    input_dtype: torch.dtype
-    output_shape: tuple[int, ...]
 
 
 class _Watcher(TorchFunctionMode):
@@ -244,6 +175,7 @@ def trace(model: nn.Module, example: Batch) -> Trace:
     raw = main_input(example)
     for tensor in [raw, *(t for t in inputs if t is not raw)]:
         watcher.add(Operation("input", "", 1, None, ()), [tensor])
+    versions = [version(tensor) for tensor in inputs]
     with hooked(model, watcher.enter, watcher.leave), watcher:
         output = main_tensor(model(*example.args, **example.kwargs))
     first_weight = next((o for o in watcher.operations if o.kind == "weight"), None)
@@ -251,7 +183,14 @@ def trace(model: nn.Module, example: Batch) -> Trace:
         watcher.operations[0].channels_first = first_weight.channels_first
     shape, dtype = tuple(raw.shape), raw.dtype
     out = () if output is None else tuple(output.shape)
-    return Trace(watcher.operations, watcher.seen, example.size, shape, dtype, out)
+    # Inference tensors keep no version: the worst is assumed of a network that runs on them.
+    overwrites = any(t.is_inference() for t in inputs) or versions != [version(t) for t in inputs]
+    return Trace(watcher.operations, watcher.seen, example.size, shape, dtype, out, overwrites)
+
+
+def version(tensor: Tensor) -> int:
+    """How often a tensor, or one that shares its memory, has been written into."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def main_input(batch: Batch) -> Tensor:
