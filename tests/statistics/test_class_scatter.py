@@ -12,6 +12,7 @@ from tests import oracles
 
 import lawscope as ls
 from lawscope.errors import LawscopeError
+from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.class_scatter import ClassScatter
 from lawscope.statistics.group_index import GroupIndex
 from lawscope.statistics.memory import STRATEGIES
@@ -154,7 +155,23 @@ def test_a_class_too_small_for_the_folds_stays_whole():
     fold = oracles.folds_of(y, 5)
     for j, value in enumerate(deleted):
         kept = (fold != j) | (y == 2)
-        assert value == pytest.approx(oracles.fuzziness(x[kept], y[kept]), rel=1e-9)
+        expected = oracles.fuzziness(x[kept], y[kept], oracles.shares(y))
+        assert value == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_interval_of_a_class_of_one_sample_is_near_its_value(strategy):
+    """Left out, the others shrink and it does not: with weights of its own it would gain some."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(400) % 4
+    x = torch.randn(400, 16, dtype=torch.float64, generator=generator)
+    x += torch.randn(4, 16, dtype=torch.float64, generator=generator)[y]
+    y[0] = 9
+    part = feed(ClassScatter(strategy, folds=8), x, y, [100]).compute()
+    low, high = Replicates(np.log(part.deleted)[:, None], "jackknife").interval(
+        lambda c: c, np.log([part.value])
+    )
+    assert low[0] < np.log(part.value) < high[0]
 
 
 def test_a_large_mean_costs_no_digits():

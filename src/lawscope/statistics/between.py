@@ -31,12 +31,7 @@ class Frames:
 
 
 def between_frames(means: Tensor, counts: Tensor, weighting: Weighting = "count") -> Frames:
-    """Thin SVD of the weighted, centred class means (003 eq. 1 without any d×d matrix).
-
-    With B = √π_k (x̄_k − x̄), shape K×d, SSb = BᵀB. From B = U S Vᵀ follows SSb⁺ = V S⁻² Vᵀ, so
-    D = Σ_k π_k/n_k Σ_i ‖S⁻¹Vᵀ(x_ki − x̄_k)‖². Singular values below max(K, d)·ε·(S_max + |x̄|)
-    count as zero, as does the K-th. The d×d pseudo-inverse would square the condition number; this
-    does not.
+    """The frames of class means that count by their samples, or all alike.
 
     Args:
         means: class means, shape (..., K, d), float64; any common shift is allowed.
@@ -54,7 +49,24 @@ def between_frames(means: Tensor, counts: Tensor, weighting: Weighting = "count"
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
     counts = counts.to(means)
     raw = counts if weighting == "count" else (counts > 0).to(means)
-    weights = raw / raw.sum(dim=-1, keepdim=True)
+    return weighted_frames(means, raw / raw.sum(dim=-1, keepdim=True))
+
+
+def weighted_frames(means: Tensor, weights: Tensor) -> Frames:
+    """Thin SVD of the weighted, centred class means (003 eq. 1 without any d×d matrix).
+
+    With B = √π_k (x̄_k − x̄), shape K×d, SSb = BᵀB. From B = U S Vᵀ follows SSb⁺ = V S⁻² Vᵀ, so
+    D = Σ_k π_k/n_k Σ_i ‖S⁻¹Vᵀ(x_ki − x̄_k)‖². Singular values below max(K, d)·ε·(S_max + |x̄|)
+    count as zero, as does the K-th. The d×d pseudo-inverse would square the condition number; this
+    does not.
+
+    Args:
+        means: class means, shape (..., K, d), float64; any common shift is allowed.
+        weights: π_k, shape (..., K); they sum to one.
+
+    Returns:
+        The frames, one for each leading index.
+    """
     centre = weights[..., None, :] @ means
     between = weights.sqrt()[..., None] * (means - centre)
     _, singular, right = torch.linalg.svd(between, full_matrices=False)

@@ -178,7 +178,7 @@ class ClassScatter:
         kept = torch.where(span.kept(), squares, 0.0)
         within = kept.view(len(self.classes), -1, len(counts)).sum(dim=1).T
         classwise = within / counts.clamp(min=1)
-        values = (span.all_weights().cpu() * classwise).sum(dim=1)
+        values = classwise @ span.frame.weights.cpu()
         values[values < ROUNDING] = 0
         # Without a class of two samples there is no spread, and D would be 0 for want of data.
         samples, present = counts.sum(dim=1), (counts > 0).sum(dim=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lawscope.statistics.between import Frames, Weighting, between_frames
+from lawscope.statistics.between import Frames, Weighting, between_frames, weighted_frames
 from lawscope.statistics.widen import Widener
 
 FAR = 30.0
@@ -18,7 +18,9 @@ class Span:
     Column 1 + j is D without the j-th non-empty fold, projected on its own A, in the precision of
     the features (float32 for half precision): these replicates only make the interval. Their A
     are found in coordinates of the span of the K·F group means, where all class means with any
-    fold left out lie.
+    fold left out lie. π_k stays that of all data in every column: folds are drawn within classes,
+    whose shares are given, and a class that cannot be left out would gain weight that it never
+    had.
 
     Args:
         means: group means minus ``shift``, shape (G, d), float64.
@@ -45,8 +47,8 @@ class Span:
         if self.left_out:
             coordinates, back = _coordinates(means)
             fold_means, self.fold_counts = _class_means(coordinates, table, self.left_out)
-            frames = between_frames(fold_means, self.fold_counts, weighting)
-            self.fold_weights = frames.weights
+            weights = self.frame.weights.expand(len(self.left_out), -1)
+            frames = weighted_frames(fold_means, weights)
             # Rows beyond the largest rank are zero everywhere.
             matrix = frames.matrix[:, : max(1, int(frames.rank.max()))]
             self.fold_centres = matrix @ fold_means.mT
@@ -83,11 +85,6 @@ class Span:
     def all_counts(self) -> Tensor:
         """Samples per class in every column, shape (1 + R, K)."""
         return torch.cat([self.counts, self.fold_counts]) if self.left_out else self.counts
-
-    def all_weights(self) -> Tensor:
-        """π_k in every column, shape (1 + R, K)."""
-        weights = self.frame.weights[None]
-        return torch.cat([weights, self.fold_weights]) if self.left_out else weights
 
     def kept(self) -> Tensor:
         """Whether group g counts in a column, shape (G, 1 + R), bool."""
