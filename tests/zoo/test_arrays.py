@@ -34,7 +34,8 @@ def test_shapes_that_are_taken(x: Any, kept: tuple[int, ...]) -> None:
     [
         (X[:3], Y, r"shape \(3, 6, 5\) and 4 labels: give as many"),
         (X[:0], Y[:0], "file holds no examples"),
-        (X, Y[:, None], r"labels of shape \(4, 1\)"),
+        (X, Y[:, None].repeat(2, axis=1), r"labels of shape \(4, 2\)"),
+        (X, Y[None], r"labels of shape \(1, 4\)"),
         (X, Y.astype(float), "type float64: give one integer per example"),
         (X, Y - 1, "label -1: number the classes"),
         (X, Y * 4, "label 4, but no more than 4 classes"),
@@ -53,6 +54,12 @@ def test_what_cannot_be_used_is_a_sentence(x: Any, y: Any, sentence: str) -> Non
 def test_train_and_test_must_be_alike(x_test: Any) -> None:
     with pytest.raises(LawscopeError, match=r"file has training examples.*make them alike"):
         checked_dataset("some", "file", (X, Y), (x_test, Y))
+
+
+def test_labels_in_a_column() -> None:
+    data = checked_dataset("some", "file", (X, Y[:, None]), (X[:0], Y[:0, None]))
+    assert data.y_train.tolist() == Y.tolist()
+    assert data.y_test.shape == (0,)
 
 
 def test_labels_of_the_test_set_count_too() -> None:

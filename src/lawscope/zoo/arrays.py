@@ -92,6 +92,8 @@ def _checked_split(
 ) -> tuple[NDArray[Any], Labels]:
     """One split, images as (n, H, W[, 3]) and labels in int64."""
     x, y = split
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
     if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
         raise LawscopeError(
             f"{origin} has labels of shape {y.shape} and type {y.dtype}: "
