@@ -2,21 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lawscope.capture.session import Session
 from lawscope.errors import LawscopeError
 
 
 def class_names_of(given: Sequence[str] | None, classes: NDArray[np.int64]) -> tuple[str, ...]:
-    """Names of the classes seen: those given, in order or by label, or the labels as text."""
+    """Names of the classes seen: those given, in order or by label, or the labels as text.
+
+    Args:
+        given: one name per class, or names that labels from 0 index into.
+        classes: the labels, sorted.
+
+    Raises:
+        LawscopeError: no list of names, or one of another length.
+
+    Example:
+        >>> class_names_of(["cat", "dog"], np.array([3, 7]))
+        ('cat', 'dog')
+        >>> class_names_of(["ant", "bee", "cat"], np.array([0, 2]))
+        ('ant', 'cat')
+    """
     if given is None:
         return tuple(str(c) for c in classes)
+    _check_list(given)
     if len(given) == len(classes):
-        return tuple(given)
+        return tuple(str(name) for name in given)
     # Names for more classes than were seen: labels index into them.
-    if classes.min() >= 0 and classes.max() < len(given):
-        return tuple(given[c] for c in classes)
-    raise LawscopeError(f"There are {len(given)} class names for {len(classes)} classes.")
+    if not len(classes) or (classes.min() >= 0 and classes.max() < len(given)):
+        return tuple(str(given[c]) for c in classes)
+    raise _wrong_number(given, f"{len(classes)} classes")
+
+
+def check_class_names(given: Sequence[str] | None, session: Session) -> None:
+    """Refuse, before the data goes through, names that cannot be those of its classes.
+
+    Raises:
+        LawscopeError: no list of names, or fewer than the classes that can be seen already.
+    """
+    if given is None:
+        return
+    _check_list(given)
+    source, first = session.source, session.example.labels
+    # Of a DataLoader the source counts the classes of its data set; a sampler may show fewer.
+    if source.classes is not None and isinstance(source.data, Sequence):
+        if len(given) < source.classes:
+            raise _wrong_number(given, f"{source.classes} classes")
+    elif first is not None and not first.is_floating_point():
+        seen = len(first.unique())
+        if len(given) < seen:
+            raise _wrong_number(given, f"the {seen} classes of the first batch")
+
+
+def _check_list(given: Any) -> None:
+    listed = hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    if (
+        not listed
+        or isinstance(given, str | bytes | Mapping)
+        or getattr(given, "ndim", 1) != 1  # an array
+    ):
+        raise LawscopeError(f"class_names={given!r} is no list of names; give one name per class.")
+
+
+def _wrong_number(given: Sequence[str], classes: str) -> LawscopeError:
+    return LawscopeError(
+        f"There are {len(given)} class names for {classes}; give one per class in the order of "
+        "the labels, or leave class_names= out."
+    )

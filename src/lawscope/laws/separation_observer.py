@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lawscope.capture.select import GRANULARITIES, select
 from lawscope.capture.session import Session
 from lawscope.capture.stations import Station
 from lawscope.errors import LawscopeError
+from lawscope.laws.class_names import check_class_names, class_names_of
 from lawscope.laws.registry import law
 from lawscope.laws.separation_result import Separation
 from lawscope.laws.separation_summary import summarise
@@ -52,7 +54,9 @@ class SeparationObserver:
         class_names: Sequence[str] | None = None,
         distributed: bool = False,
     ) -> None:
-        _check_settings(uncertainty, folds, weighting)
+        _check_settings(stations, uncertainty, folds, weighting)
+        check_class_names(class_names, session)
+        stations = stations if isinstance(stations, str) else list(stations)
         self.session, self.selector, self.uncertainty = session, stations, uncertainty
         self.class_names, self.distributed, self.weighting = class_names, distributed, weighting
         self.begun = time.perf_counter()
@@ -111,6 +115,7 @@ class SeparationObserver:
             self._merge_ranks()
         if not second:
             self._check_finite()
+            class_names_of(self.class_names, np.sort(self.index.classes))  # now, not at the end
         if not second and any(s.strategy == "two-pass" for s in self.scatter.values()):
             for scatter in self.scatter.values():
                 scatter.next_pass()
@@ -202,11 +207,18 @@ class SeparationObserver:
             scatter.index = self.index
 
 
-def _check_settings(uncertainty: Any, folds: int, weighting: Any) -> None:
+def _check_settings(stations: Any, uncertainty: Any, folds: Any, weighting: Any) -> None:
+    if not isinstance(stations, Collection) or not all(isinstance(s, str) for s in stations):
+        raise LawscopeError(
+            f"stations={stations!r} is not known; choose 'layers', 'blocks', 'auto', a glob or a "
+            "list of names."
+        )
     if uncertainty not in ("jackknife", "bootstrap", None):
         raise LawscopeError(
             f"uncertainty={uncertainty!r} is not known; choose 'jackknife', 'bootstrap' or None."
         )
+    if not isinstance(folds, Integral):
+        raise LawscopeError(f"folds={folds!r} is not a whole number; use one of at least 2.")
     if folds < 2:
         raise LawscopeError(f"folds={folds} is too few for a jackknife; use at least 2.")
     if weighting not in ("count", "class"):

@@ -17,6 +17,12 @@ STRAIGHT = -0.98
 HALVING = math.log(2)
 MAX_RESIDUAL = 0.2
 
+# Why a replicate has no logarithm where the whole data has one.
+_LACK = {
+    "jackknife": "with a fold left out, no class has two",
+    "bootstrap": "in some resamples every class is one sample drawn again and again",
+}
+
 RULE = (
     "The law holds when three things are certain at the 95 % level: (1) the fitted line falls by "
     "at least a factor of two over the network; (2) the Pearson correlation of log D with the "
@@ -48,8 +54,9 @@ def judge(fit: LineFit, curve: np.ndarray, replicates: Replicates | None) -> tup
     if replicates is None:
         return "cannot be told", "no interval was computed, and r alone does not decide."
     if not np.isfinite(replicates.curves).all():
-        return "cannot be told", (
-            "the samples are too few for an interval: with a fold left out, no class has two."
+        return (
+            "cannot be told",
+            f"the samples are too few for an interval: {_LACK[replicates.kind]}.",
         )
     answers = [
         _falls(fit),
