@@ -225,6 +225,31 @@ def test_state_dict_pickle_and_reset(strategy):
     assert stat.compute().value == pytest.approx(value.value, rel=1e-9)
 
 
+@pytest.mark.parametrize("strategy", ["held", "scatter"])
+def test_a_saved_statistic_goes_on_dealing_where_it_stopped(strategy):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 4, (200,), generator=generator)
+    x = torch.randn(200, 5, generator=generator, dtype=torch.float64) + y[:, None]
+    stat = ClassScatter(strategy, folds=8)
+    for xs, ys in zip(x.split(7), y.split(7), strict=True):
+        stat.update(xs, ys)
+        saved, stat = stat.state_dict(), ClassScatter(strategy, folds=8)
+        stat.load_state_dict(saved)
+    assert stat.compute().deleted == pytest.approx(oracles.deleted_fuzziness(x, y, 8), rel=1e-8)
+
+
+def test_a_merged_statistic_goes_on_dealing_after_both():
+    y = torch.arange(24) % 3
+    x = torch.randn(24, 2)
+    first, second = ClassScatter(folds=8), ClassScatter(folds=8)
+    first.update(x[:12], y[:12])
+    second.update(x[:6], y[:6] + 1)
+    first.merge(second)
+    assert first.classes == [0, 1, 2, 3]
+    # Of class 0 four samples are dealt, of 1 and 2 six, of 3 two: the next fold of each.
+    assert (first.index.assign(torch.arange(4)) % 8).tolist() == [4, 6, 6, 2]
+
+
 def test_a_state_of_other_settings_is_refused():
     stat = ClassScatter("held", folds=3)
     stat.update(torch.randn(12, 2), torch.arange(12) % 2)

@@ -214,8 +214,7 @@ class ClassScatter:
             self._second.squares += other._second.squares
             self._second.counts += other._second.counts
             return
-        known = set(self.classes)
-        self.index.adopt([*self.classes, *(c for c in other.classes if c not in known)])
+        self.index.join(other.index)
         to_rows = self._rows_of(other)
         self._means.merge(other._means, to_rows, self.index.groups)
         self._full.merge(other._full, to_rows)
@@ -263,6 +262,8 @@ class ClassScatter:
         if "held" in state:
             self._held.add(state["held"], state["held_rows"])
             self._counted = self._held.samples
+        dealt = self._group_counts().view(-1, folds).sum(dim=1)
+        self.index.adopt(self.classes, dealt.tolist())
 
     def held(self) -> tuple[Tensor, Tensor]:
         """All held features (n, d) and the class position of each, for a bootstrap."""
@@ -277,23 +278,26 @@ class ClassScatter:
         rows = [position[label] * folds + j for label in other.classes for j in range(folds)]
         return torch.tensor(rows, dtype=torch.int64)
 
+    def _group_counts(self) -> Tensor:
+        """Samples per group in the first pass."""
+        if self.strategy != "scatter":
+            return self._means.counts
+        self._full.flush()
+        counts = self._full.counts.to(torch.int64)
+        return torch.cat([counts, counts.new_zeros(self.index.groups - len(counts))])
+
     def _span(self) -> Span:
+        counts, groups = self._group_counts(), self.index.groups
+        self._check(counts)
         if self.strategy == "scatter":
-            self._full.flush()
-            counts, groups = self._full.counts.to(torch.int64), self.index.groups
-            counts = torch.cat([counts, counts.new_zeros(groups - len(counts))])
-            self._check(counts)
             shift = self._full.means[self._full.counts > 0].mean(dim=0)
             means = torch.zeros(groups, len(shift), dtype=torch.float64, device=shift.device)
             means[: len(self._full.means)] = self._full.means - shift
             means[counts == 0] = 0
             return Span(means, counts, shift, self.index.folds, self.weighting)
-        counts = self._means.counts
-        self._check(counts)
-        assert self._means.shift is not None
-        return Span(
-            self._means.means(), counts, self._means.shift, self.index.folds, self.weighting
-        )
+        seen = self._means
+        assert seen.shift is not None
+        return Span(seen.means(), counts, seen.shift, self.index.folds, self.weighting)
 
     def _check(self, group_counts: Tensor) -> None:
         """Is there anything to measure?"""

@@ -87,13 +87,28 @@ class GroupIndex:
             self._seen[position] += count
         return positions[inverse] * self.folds + fold
 
-    def adopt(self, classes: Sequence[int]) -> None:
-        """Take over the class order agreed on with other processes."""
+    def adopt(self, classes: Sequence[int], dealt: Sequence[int] | None = None) -> None:
+        """Take over a class order, and how many samples of each class are dealt already.
+
+        Args:
+            classes: labels, as agreed on with other processes or saved before.
+            dealt: samples per class; by default those this index has dealt itself.
+        """
         seen = dict(zip(self.classes, self._seen, strict=True))
+        if dealt is not None:
+            seen = dict(zip(classes, dealt, strict=True))
         self.classes, self._position, self._seen = [], {}, []
         for label in classes:
             self._add(label)
             self._seen[-1] = seen.get(label, 0)
+
+    def join(self, other: GroupIndex) -> None:
+        """Add the classes that another index has met, and the samples it has dealt."""
+        if other is self:
+            return
+        self.adopt([*self.classes, *(c for c in other.classes if c not in self._position)])
+        for label, count in zip(other.classes, other._seen, strict=True):
+            self._seen[self._position[label]] += count
 
     def restart(self) -> None:
         """Deal from the first fold again, for another pass over the same data."""
