@@ -69,3 +69,88 @@ def test_a_network_that_only_reads_gets_the_data_itself(data):
     net.register_forward_pre_hook(lambda module, args: seen.append(args[0].data_ptr()))
     ls.separation(net, [(x, y)], uncertainty=None)
     assert seen[-1] == x.data_ptr(), "no copy where none is needed"
+
+
+class Erasing(nn.Module):
+    """A layer whose output is partly erased, in one of several ways."""
+
+    def __init__(self, erase):
+        super().__init__()
+        self.linear, self.erase = nn.Linear(6, 6), erase
+
+    def forward(self, x):
+        h = self.linear(x)
+        self.erase(h)
+        return h
+
+
+def by_item(h):
+    h[:, :2] = 0
+
+
+def by_view(h):
+    h[:, :2].zero_()
+
+
+def by_out(h):
+    torch.mul(h, torch.tensor([0.0, 1, 0, 1, 0, 1]), out=h)
+
+
+class Inside(nn.Module):
+    def forward(self, h):
+        h[:, :2] = 0
+        return h.sum()
+
+
+@pytest.mark.parametrize("erase", [by_item, by_view, by_out, Inside()])
+def test_a_block_that_writes_into_its_layer_is_another_tensor(data, erase):
+    x, y = data
+    net = nn.Sequential(Erasing(erase), Erasing(erase), nn.Linear(6, 4))
+    names = ["0.linear", "0", "1.linear", "1"]
+    result = ls.separation(net, (x, y), stations=names, uncertainty=None)
+    with torch.no_grad():
+        features = [net[0].linear(x), net[0](x), net[1].linear(net[0](x)), net[1](net[0](x))]
+    assert result.stations == tuple(names)
+    np.testing.assert_allclose(result.values, [oracles.fuzziness(h, y) for h in features], 1e-4)
+
+
+def test_the_layer_goes_on_through_what_is_erased():
+    net = nn.Sequential(Erasing(by_item), nn.ReLU(), nn.Linear(6, 4))
+    found = ls.stations(net, torch.randn(3, 6))
+    assert [s.name for s in found.granularity("layers")] == ["input", "1"]
+
+
+def test_two_outputs_of_one_module_are_two_tensors():
+    class Last(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gru = nn.GRU(6, 5, batch_first=True)
+
+        def forward(self, x):
+            return self.gru(x)[1]
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last, self.head = Last(), nn.Linear(5, 4)
+
+        def forward(self, x):
+            return self.head(self.last(x)[0])
+
+    torch.manual_seed(0)
+    y = torch.arange(40) % 4
+    x, net = torch.randn(40, 7, 6) + torch.randn(4, 1, 6)[y], Classifier()
+    names = ["last.gru", "last"]
+    result = ls.separation(net, (x, y), stations=names, uncertainty=None)
+    with torch.no_grad():
+        every, last = net.last.gru(x)
+    expected = [oracles.fuzziness(h, y) for h in (every.mean(1), last[0])]
+    np.testing.assert_allclose(result.values, expected, rtol=1e-4)
+
+
+def test_names_of_one_tensor_are_still_measured_once():
+    net = nn.Sequential(
+        *(nn.Sequential(nn.Linear(6, 6), nn.ReLU(inplace=True)) for _ in range(3)), nn.Linear(6, 4)
+    )
+    found = {s.name: s.operation for s in ls.stations(net, torch.randn(3, 6))}
+    assert found["0"] == found["0.1"] != found["0.0"]

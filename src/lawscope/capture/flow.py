@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 
 from lawscope.capture.kinds import Kind
+
+Origin = Literal["data", "weights", "fixed"]
 
 
 @dataclass(eq=False)
@@ -21,6 +24,9 @@ class Operation:
         activation: bare name of the activation that it is or that ran in it, else empty.
         inputs: positions of the operations it read from.
         channels_first: the latest weight upstream was a convolution and no axes were turned.
+        flattens: all axes but the first were made one.
+        origin: made of "data", or of "weights" only (a transposed or masked matrix), or of neither.
+        part: another output of the operation it reads from, rather than the result of its own.
     """
 
     kind: Kind
@@ -30,6 +36,9 @@ class Operation:
     inputs: tuple[int, ...]
     activation: str = ""
     channels_first: bool = False
+    flattens: bool = False
+    origin: Origin = "data"
+    part: bool = False
     consumers: list[int] = field(default_factory=list)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from math import prod
 from typing import Any, Literal
 
 from torch import nn
@@ -23,8 +23,10 @@ _NORMS = frozenset("layer_norm batch_norm group_norm instance_norm rms_norm".spl
 _ADDS = frozenset({"add", "iadd", "radd"})
 _PASSES = frozenset(
     "dropout feature_dropout alpha_dropout contiguous to float double half bfloat16 type "
-    "type_as clone detach flatten reshape view transpose permute squeeze unsqueeze".split()
+    "type_as clone detach flatten reshape view transpose permute squeeze unsqueeze "
+    "setitem".split()
 )
+_RESHAPES = frozenset({"flatten", "reshape", "view"})
 _PRODUCTS = frozenset(
     "linear bilinear matmul rmatmul mm bmm addmm baddbmm einsum conv1d conv2d conv3d "
     "conv_transpose1d conv_transpose2d conv_transpose3d multi_head_attention_forward".split()
@@ -42,8 +44,13 @@ def function_name(function: Any) -> str:
     return name.strip("_").lower()
 
 
-def function_kind(name: str, arguments: Iterable[Any]) -> Kind:
-    """Kind of a call to a torch function, by its bare name and what it is called with."""
+def function_kind(name: str, weighted: bool) -> Kind:
+    """Kind of a call to a torch function.
+
+    Args:
+        name: its bare name.
+        weighted: a matrix among its arguments is a weight, or made of weights only.
+    """
     if name in ACTIVATIONS:
         return "activation"
     if name in _NORMS:
@@ -54,7 +61,7 @@ def function_kind(name: str, arguments: Iterable[Any]) -> Kind:
         return "pass"
     if name in ("embedding", "embedding_bag"):
         return "embedding"
-    if name in _PRODUCTS and any(isinstance(a, nn.Parameter) and a.dim() > 1 for a in arguments):
+    if name in _PRODUCTS and weighted:
         return "weight"
     return "other"
 
@@ -67,6 +74,21 @@ def is_convolution(name: str) -> bool:
 def turns_axes(name: str) -> bool:
     """Whether a function reorders axes, so that channels may come last after it."""
     return name in _TURNS
+
+
+def is_reshape(name: str) -> bool:
+    """Whether a function only deals the same entries out to other axes."""
+    return name in _RESHAPES
+
+
+def flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether one shape is the other with all axes but the first made one.
+
+    Example:
+        >>> flattens((5, 28, 28), (5, 784)), flattens((5, 7, 8), (35, 8))
+        (True, False)
+    """
+    return len(before) > 2 and after == (before[0], prod(before[1:]))
 
 
 def module_kind(module: nn.Module, activations_seen: bool) -> Kind:

@@ -21,7 +21,8 @@ def layers_of(found: Trace) -> dict[Seen, str]:
     """
     operations = found.operations
     weights = [i for i, o in enumerate(operations) if o.kind in ("weight", "embedding")]
-    readers = Counter(s for i in weights for s in operations[i].inputs)
+    inputs = {i: _data_inputs(operations, i) for i in weights}
+    readers = Counter(s for i in weights for s in inputs[i])
     chosen: dict[Seen, str] = {}
     by_operation = _innermost(found.seen)
     for i in weights:
@@ -29,13 +30,19 @@ def layers_of(found: Trace) -> dict[Seen, str]:
         activated = operations[end].kind == "activation"
         if i == weights[-1] and _is_logits(operations[end]):
             continue
-        parallel = any(readers[s] > 1 for s in operations[i].inputs)
+        parallel = any(readers[s] > 1 for s in inputs[i])
         if parallel and not activated:
             continue
         station = by_operation.get(end)
         if station is not None and station not in chosen:
             chosen[station] = operations[i].path or str(operations[i].function)
     return chosen
+
+
+def _data_inputs(operations: list[Operation], position: int) -> set[int]:
+    """Operations a weight reads its data from; the outputs of one operation are one."""
+    found = {s for s in operations[position].inputs if operations[s].origin == "data"}
+    return {operations[s].inputs[0] if operations[s].part else s for s in found}
 
 
 def _is_logits(end: Operation) -> bool:

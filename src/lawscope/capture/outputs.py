@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from lawscope.capture.batches import tensors_in
+
 # Named outputs in the order in which they are the module's feature; logits come last.
 FEATURE_KEYS = ("last_hidden_state", "hidden_states", "features", "out", "output", "logits")
 
@@ -35,6 +37,13 @@ def main_tensor(output: Any) -> Tensor | None:
     if isinstance(output, list | tuple):
         return _first(output)
     return None
+
+
+def main_first(output: Any) -> list[Tensor]:
+    """The tensors in an output, the one it is about before the others."""
+    main = main_tensor(output)
+    others = tensors_in(dict(output) if hasattr(output, "items") else output)
+    return [*([] if main is None else [main]), *(t for t in others if t is not main)]
 
 
 def _first(items: Any) -> Tensor | None:
