@@ -12,6 +12,7 @@ from torch import Tensor
 from lawscope.capture.batch_axis import BatchAxis
 from lawscope.capture.flow import Seen, Trace
 from lawscope.capture.layers import blocks_of, layers_of
+from lawscope.capture.sequences import is_sequence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +135,6 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
             for name, chosen in (("layers", seen in layers), ("blocks", seen in blocks))
             if chosen
         )
-        operation = found.operations[seen.operation]
         stations.append(
             Station(
                 name=_name(seen),
@@ -146,7 +146,7 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
                 shape=_without(seen.shape, batch_dim),
                 dtype=seen.dtype,
                 batch_dim=batch_dim,
-                sequence=len(seen.shape) == 3 and not operation.channels_first,
+                sequence=is_sequence(found.operations, seen.operation, seen.shape),
                 granularities=granularities,
                 operation=seen.operation,
             )
@@ -171,7 +171,7 @@ def _input_station(found: Trace, blocks: list[Seen], batch_dim: int | None) -> S
         shape=_without(shape, batch_dim),
         dtype=dtype,
         batch_dim=batch_dim,
-        sequence=len(shape) == 3 and not found.operations[0].channels_first,
+        sequence=is_sequence(found.operations, 0, shape),
         granularities=("layers", "blocks") if direct else ("layers",),
         operation=0,
     )
@@ -198,7 +198,7 @@ def _entrance_station(found: Trace, block: Seen, batch_dim: int) -> Station:
         shape=_without(block.input_shape, batch_dim),
         dtype=block.dtype,
         batch_dim=batch_dim,
-        sequence=len(block.input_shape) == 3 and not found.operations[block.source].channels_first,
+        sequence=is_sequence(found.operations, block.source, block.input_shape),
         granularities=("blocks",),
         operation=block.source,
     )
