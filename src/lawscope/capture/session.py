@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from lawscope.capture.batch_axis import is_ambiguous
 from lawscope.capture.batches import Batch, spread
+from lawscope.capture.eager import eager
 from lawscope.capture.flow import Trace
 from lawscope.capture.kept_memory import keep_freed_memory
 from lawscope.capture.kinds import function_name
@@ -170,7 +171,7 @@ def open_session(
     source = Source(data)
     keep_freed_memory()
     try:
-        with untouched(inner, mode):
+        with untouched(inner, mode), eager():
             yield Session(inner, source, pooling, mode, show)
     finally:
         source.restore()
