@@ -66,6 +66,13 @@ def mistakes(place, here):
         folders.OWN + "\nclass Angry(torch.nn.Module):\n"
         "    def forward(self, ids): raise RuntimeError('my forward')\nmodel = Angry()\n"
     )
+    (here / "leaving.py").write_text(
+        folders.OWN + "\nclass Leaving(torch.nn.Module):\n"
+        "    def forward(self, ids): raise SystemExit(4)\nmodel = Leaving()\n"
+    )
+    (here / "meta.py").write_text(
+        folders.OWN + "\nwith torch.device('meta'):\n    model = gpt(128, 12, 4, 2, 32)\n"
+    )
     own = place / "own.py"
     return [
         ((place / "gpt2", "--text", here / "gone.txt"), "no text file"),
@@ -118,6 +125,8 @@ def mistakes(place, here):
         ((here / "no.py", *text), "gives no tokenizer"),
         ((here / "odd.py", *text), "The tokenizer is a int"),
         ((here / "raising.py", *text), "RuntimeError: my forward"),
+        ((here / "leaving.py", *text), "ended the program (SystemExit: 4); take that call out"),
+        ((here / "meta.py", *text), "is on the meta device"),
     ]
 
 

@@ -1,6 +1,7 @@
 """What a measurement of next tokens is to be doubted for."""
 
 import dataclasses
+import threading
 import warnings
 
 import pytest
@@ -46,3 +47,12 @@ def test_directions_that_are_left_out_are_told(monkeypatch, precision):
     words = warned(monkeypatch, precision, rank=9)
     assert "dependent features (rank down to 9 of 16)" in words
     assert ("a thousandth of the largest" in words) == (precision == "fast")
+
+
+@pytest.mark.filterwarnings("ignore:.*per feature.*:lawscope.errors.LawscopeWarning")
+def test_a_network_that_cannot_be_copied_goes_without_its_control():
+    torch.manual_seed(0)
+    model = gpt(50, width=16, depth=4, heads=2, context=30)
+    model.held = threading.Lock()
+    result = ls.next_token(model, torch.randint(0, 50, (60, 30)), control="auto")
+    assert result.control is None

@@ -212,6 +212,9 @@ def _in_own_words() -> Iterator[None]:
         yield
     except LawscopeError:
         raise
+    except SystemExit as leaving:
+        said = f"The model ended the program (SystemExit: {leaving.code})"
+        raise LawscopeError(f"{said}; take that call out of it. --debug shows where.") from leaving
     except Exception as error:
         said = f"The model raised {type(error).__name__}: {error}."
         raise LawscopeError(f"{said} --debug shows where.") from error

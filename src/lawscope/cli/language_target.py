@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lawscope.capture.token_batches import Task
+from lawscope.capture.untouched import unwrapped
 from lawscope.capture.windows import Frame, frame_of
 from lawscope.cli.checkpoint import load_checkpoint
 from lawscope.cli.language_request import DTYPES, Request
@@ -124,5 +125,5 @@ def _from_code(request: Request, where: torch.device | None) -> Loaded:
         )
     if inspect.isfunction(tokenizer) and not inspect.signature(tokenizer).parameters:
         tokenizer = tokenizer()
-    model = model.to(device=where, dtype=DTYPES[request.dtype])
+    model = unwrapped(model).to(device=where, dtype=DTYPES[request.dtype])
     return Loaded(found.name, model, tokenizer, request.task)

@@ -32,13 +32,13 @@ def _untrained(model: nn.Module) -> nn.Module | None:
     if getattr(model, "hf_device_map", None):
         return None
     config = getattr(model, "config", None)
-    if config is None or not hasattr(model, "_init_weights"):
-        return reinitialised(model)
     before = RandomState(None)
     try:
+        if config is None or not hasattr(model, "_init_weights"):
+            return reinitialised(model)
         torch.manual_seed(SEED)
         fresh = type(model)(copy.deepcopy(config))
-    except Exception as error:  # whatever the model's own constructor may raise
+    except Exception as error:  # whatever the model's own constructor, or a copy, may raise
         if out_of_memory(error):
             raise
         return None
