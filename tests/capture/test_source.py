@@ -1,10 +1,13 @@
 """Data is read in the same order twice, and what is not the same is noticed."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import cases
+from torch.utils.data import DataLoader, TensorDataset
 
 import lawscope as ls
 from lawscope.capture.batches import Batch
@@ -88,3 +91,46 @@ def test_every_tensor_of_a_batch_counts():
         assert checksum(other) != base
     other = Batch((changed.to_sparse(), x), {"z": x}, y)
     assert checksum(other) != checksum(Batch((x.to_sparse(), x), {"z": x}, y))
+
+
+def assert_random_state_kept(call):
+    before = torch.get_rng_state()
+    call()
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_an_empty_loader_draws_nothing():
+    model = cases.sequential()
+    loader = DataLoader(TensorDataset(cases.vectors()[:0], cases.labels()[:0]))
+
+    def call():
+        with pytest.raises(LawscopeError, match="The loader is empty"):
+            ls.separation(model, loader)
+
+    assert_random_state_kept(call)
+
+
+class Noisy(Sequence):
+    """Batches that can be indexed and draw random numbers when they are."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        if i >= len(self):
+            raise IndexError
+        x, y = cases.vectors(), cases.labels()
+        return x + torch.randn_like(x), y
+
+
+def test_a_sequence_that_draws_is_read_the_same_twice_and_leaves_the_state():
+    model = cases.sequential()
+
+    def call():
+        two = ls.separation(model, Noisy(), strategy="two-pass", uncertainty=None)
+        torch.manual_seed(0)
+        one = ls.separation(model, Noisy(), uncertainty=None)
+        assert two.values == pytest.approx(one.values, rel=1e-9)
+
+    torch.manual_seed(0)
+    assert_random_state_kept(call)

@@ -17,6 +17,7 @@ from lawscope.capture.checksum import checksum
 from lawscope.errors import LawscopeError
 
 WHOLE_BATCH = 256
+_NOTHING = object()
 
 
 class Source:
@@ -37,17 +38,18 @@ class Source:
     def __init__(self, data: Any) -> None:
         self.data: Iterable[Any] = _iterable(data)
         self.read_once = isinstance(self.data, Iterator)
-        self.samples = _samples(self.data)
-        self.classes = _classes(self.data)
-        self.batches = _length(self.data)
         self._state = RandomState(self.data)
         self._checksums: list[int] = []
         self._begun: Iterator[Any] | None = None
         try:
+            self.samples = _samples(self.data)
+            self.classes = _classes(self.data)
+            self.batches = _length(self.data)
+            self._state.restore()  # counting has read what can be indexed
             self._begun = iter(self.data)
-            self._first = next(self._begun)
-        except StopIteration:
-            raise LawscopeError("The loader is empty: it yields no batch.") from None
+            self._first = next(self._begun, _NOTHING)
+            if self._first is _NOTHING:
+                raise LawscopeError("The loader is empty: it yields no batch.")
         except BaseException:
             self._state.restore()
             raise
