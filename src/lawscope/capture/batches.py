@@ -84,7 +84,7 @@ def spread(batch: Batch, samples: int) -> Batch:
         many = torch.cat([tensor] * times)
         if not tensor.is_floating_point():
             return many
-        noise = torch.randn(many.shape, generator=generator).to(many)
+        noise = torch.randn(many.shape, generator=generator, device="cpu").to(many)
         noise[:size] = 0
         return many + WIDE * noise * tensor.square().mean().sqrt()
 
@@ -133,7 +133,7 @@ def _labels(labels: Any) -> Tensor | None:
     if labels is None or isinstance(labels, Tensor):
         return labels
     try:
-        return torch.as_tensor(labels)
+        return torch.as_tensor(labels, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise LawscopeError(
             f"The labels of a batch are {type(labels).__name__}, not integers; encode them as "

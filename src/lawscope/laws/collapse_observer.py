@@ -126,7 +126,7 @@ class CollapseObserver:
         if self.decisions is None:
             self._check()
             self.scatter.next_pass()
-            rows = torch.tensor(self.index.classes)
+            rows = torch.tensor(self.index.classes, device="cpu")
             self.decisions = ClassDecisions(
                 self.scatter.class_means(), self.head.weight, self.head.bias, rows
             )

@@ -41,12 +41,12 @@ def bootstrap(
     positions = positions.to(x.device)
     counts = torch.bincount(positions)
     generator = torch.Generator().manual_seed(SEED)
-    weights = torch.zeros(len(x), resamples, dtype=torch.float64)
+    weights = torch.zeros(len(x), resamples, dtype=torch.float64, device="cpu")
     means = x.new_zeros(resamples, len(counts), x.shape[1])
     for k, count in enumerate(counts.tolist()):
         rows = torch.nonzero(positions.cpu() == k)[:, 0]
-        drawn = torch.randint(count, (resamples, count), generator=generator)
-        drawn_counts = torch.zeros(resamples, count, dtype=torch.float64)
+        drawn = torch.randint(count, (resamples, count), generator=generator, device="cpu")
+        drawn_counts = torch.zeros(resamples, count, dtype=torch.float64, device="cpu")
         drawn_counts.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=torch.float64))
         weights[rows] = drawn_counts.T
         means[:, k] = drawn_counts.to(x.device) @ x[rows.to(x.device)] / count

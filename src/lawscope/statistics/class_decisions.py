@@ -60,12 +60,14 @@ class ClassDecisions:
         self.means = means.double()
         device = self.means.device
         self.weight, self.rows = weight.to(device, torch.float64), rows.to(device)
-        self.bias = torch.zeros(len(weight)) if bias is None else bias
+        self.bias = torch.zeros(len(weight), device="cpu") if bias is None else bias
         self.bias = self.bias.to(device, torch.float64)
         # Distances are compared about the centre, where their digits are.
         self.centre = self.means.mean(dim=0)
         self.offsets = self.means - self.centre
-        self.sums = {name: torch.zeros(len(means), dtype=torch.float64) for name in _FIELDS}
+        self.sums = {
+            name: torch.zeros(len(means), dtype=torch.float64, device="cpu") for name in _FIELDS
+        }
 
     def update(self, features: Tensor, positions: Tensor) -> None:
         """Add a batch: ``features`` (B, p), position of each sample's class (B,)."""

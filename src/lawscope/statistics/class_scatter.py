@@ -232,8 +232,10 @@ class ClassScatter:
         if self._second is not None:
             raise LawscopeError("The second pass has begun; save the state before next_pass().")
         state = {
-            "settings": torch.tensor([STRATEGIES.index(self.strategy), self.index.folds]),
-            "classes": torch.tensor(self.classes, dtype=torch.int64),
+            "settings": torch.tensor(
+                [STRATEGIES.index(self.strategy), self.index.folds], device="cpu"
+            ),
+            "classes": torch.tensor(self.classes, dtype=torch.int64, device="cpu"),
             **self._means.state(),
             **self._full.state(),
         }
@@ -276,7 +278,7 @@ class ClassScatter:
         position = {label: i for i, label in enumerate(self.classes)}
         folds = self.index.folds
         rows = [position[label] * folds + j for label in other.classes for j in range(folds)]
-        return torch.tensor(rows, dtype=torch.int64)
+        return torch.tensor(rows, dtype=torch.int64, device="cpu")
 
     def _group_counts(self) -> Tensor:
         """Samples per group in the first pass."""

@@ -121,7 +121,7 @@ class CoMoments:
         matrix, c = before.onto(after)
         e = (y_before - y_after.to(y_before)).to(self.yz)
         result = CoMoments(self.dim, self.yz.shape[1] - 1, self.folds, self.yz.device)
-        change = torch.eye(len(e) + 1).to(self.yz)
+        change = torch.eye(len(e) + 1, device="cpu").to(self.yz)
         change[0, 1:] = e
         for fold in range(self.folds):
             zz, zy, yy = self.zz(fold), self.zy[fold], self.yy[fold]

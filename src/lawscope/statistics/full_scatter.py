@@ -17,9 +17,9 @@ class FullScatter:
     """
 
     def __init__(self) -> None:
-        self.counts = torch.zeros(0, dtype=torch.float64)
-        self.means = torch.zeros(0, 0, dtype=torch.float64)
-        self.scatter = torch.zeros(0, 0, 0, dtype=torch.float64)
+        self.counts = torch.zeros(0, dtype=torch.float64, device="cpu")
+        self.means = torch.zeros(0, 0, dtype=torch.float64, device="cpu")
+        self.scatter = torch.zeros(0, 0, 0, dtype=torch.float64, device="cpu")
         self._waiting: list[tuple[Tensor, Tensor]] = []
         self._waiting_rows = 0
 
@@ -72,7 +72,7 @@ class FullScatter:
         self.flush()
         matrix, centres = span.all_frames()
         device = self.means.device
-        result = torch.zeros(len(span.group_counts), len(matrix), dtype=torch.float64)
+        result = torch.zeros(len(span.group_counts), len(matrix), dtype=torch.float64, device="cpu")
         for g in range(len(self.counts)):
             inside = ((matrix @ self.scatter[g]) * matrix).sum(dim=(1, 2))
             offset = matrix @ (self.means[g] - span.shift) - centres[:, :, g // span.folds]
@@ -114,5 +114,5 @@ class FullScatter:
         means = torch.zeros(groups, d, dtype=torch.float64, device=like.device)
         scatter = torch.zeros(groups, d, d, dtype=torch.float64, device=like.device)
         means[:have], scatter[:have] = self.means.view(have, d), self.scatter.view(have, d, d)
-        counts = torch.cat([self.counts, torch.zeros(missing, dtype=torch.float64)])
+        counts = torch.cat([self.counts, torch.zeros(missing, dtype=torch.float64, device="cpu")])
         self.counts, self.means, self.scatter = counts, means, scatter

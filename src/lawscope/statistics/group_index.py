@@ -73,15 +73,17 @@ class GroupIndex:
         for label in present.tolist():
             if label not in self._position:
                 self._add(label)
-        positions = torch.tensor([self._position[label] for label in present.tolist()])
+        positions = torch.tensor(
+            [self._position[label] for label in present.tolist()], device="cpu"
+        )
         if self.folds == 1:
             return positions[inverse]
         # Rank of a sample among those of its class in this batch, by a stable sort.
         order = torch.argsort(inverse, stable=True)
         starts = torch.cumsum(counts, 0) - counts
         rank = torch.empty_like(inverse)
-        rank[order] = torch.arange(len(labels)) - starts[inverse[order]]
-        seen = torch.tensor([self._seen[p] for p in positions.tolist()])
+        rank[order] = torch.arange(len(labels), device="cpu") - starts[inverse[order]]
+        seen = torch.tensor([self._seen[p] for p in positions.tolist()], device="cpu")
         fold = fold_of(seen[inverse] + rank, self.folds)
         for position, count in zip(positions.tolist(), counts.tolist(), strict=True):
             self._seen[position] += count

@@ -19,7 +19,7 @@ class GroupMeans:
     """
 
     def __init__(self) -> None:
-        self.counts = torch.zeros(0, dtype=torch.int64)
+        self.counts = torch.zeros(0, dtype=torch.int64, device="cpu")
         self.shift: Tensor | None = None
         self._sums: list[Tensor] = []
         self._widener = Widener()
@@ -86,5 +86,7 @@ class GroupMeans:
             self._sums = [shift.new_zeros(0, c.stop - c.start) for c in column_blocks(len(shift))]
         missing = groups - len(self.counts)
         if missing > 0:
-            self.counts = torch.cat([self.counts, torch.zeros(missing, dtype=torch.int64)])
+            self.counts = torch.cat(
+                [self.counts, torch.zeros(missing, dtype=torch.int64, device="cpu")]
+            )
             self._sums = [torch.cat([s, s.new_zeros(missing, s.shape[1])]) for s in self._sums]

@@ -79,4 +79,7 @@ class HeldFeatures:
             coming = max(self.samples, FIRST_BATCHES * batch)
         most = BLOCK_BYTES // (dim * features.element_size())
         capacity = max(batch, min(most, coming))
-        return _Block(features.new_empty(capacity, dim), torch.empty(capacity, dtype=torch.int64))
+        return _Block(
+            features.new_empty(capacity, dim),
+            torch.empty(capacity, dtype=torch.int64, device="cpu"),
+        )

@@ -61,8 +61,8 @@ def _ritz(
     diagonal: list[float], beside: list[float], size: float, accuracy: float
 ) -> tuple[float, bool]:
     """The largest Ritz value, and whether its residual is small enough."""
-    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    tridiagonal.diagonal(-1)[:] = torch.tensor(beside, dtype=torch.float64)
+    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64, device="cpu"))
+    tridiagonal.diagonal(-1)[:] = torch.tensor(beside, dtype=torch.float64, device="cpu")
     values, vectors = torch.linalg.eigh(tridiagonal)
     largest = float(values[-1])
     residual = size * abs(float(vectors[-1, -1]))

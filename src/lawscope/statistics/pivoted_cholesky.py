@@ -52,4 +52,4 @@ def pivoted_cholesky(matrix: Tensor) -> tuple[Tensor, Tensor]:
     factor, pivots, rank, _ = dpstrf(matrix.cpu().numpy(), tol=0.0)
     upper = torch.from_numpy(factor).triu_()
     upper[rank:] = 0  # LAPACK leaves what it has not worked on
-    return upper, torch.as_tensor(pivots - 1, dtype=torch.int64)
+    return upper, torch.as_tensor(pivots - 1, dtype=torch.int64, device="cpu")

@@ -72,7 +72,7 @@ class PredictionMoments:
         self.tokens = [TokenSums(dim, token_bytes, device) for _ in range(targets)]
         self.tokens = self.tokens if token_bytes else []
         self.basis: FeatureBasis | None = None
-        self.target_shift = torch.zeros(targets, dtype=torch.float64)
+        self.target_shift = torch.zeros(targets, dtype=torch.float64, device="cpu")
         self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
 
     @property
@@ -225,7 +225,7 @@ class PredictionMoments:
         z = self.prepare(features, self.basis.shift, dtype)
         if self.basis.matrix is not None:
             z = z @ self.basis.matrix.to(z)
-        y = torch.ones(len(targets), 1 + targets.shape[1], dtype=torch.float64)
+        y = torch.ones(len(targets), 1 + targets.shape[1], dtype=torch.float64, device="cpu")
         y[:, 1:] = targets.double() - self.target_shift
         sizes: Sequence[int] = torch.bincount(folds, minlength=self.folds).tolist()
         self.moments.update(z, y.to(z.device), sizes)

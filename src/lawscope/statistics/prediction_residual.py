@@ -42,7 +42,7 @@ def prediction_residual(features: Any, target: Any) -> float:
         raise LawscopeError(f"There are {len(x)} rows of features and {len(y)} targets.")
     n, d = x.shape
     statistic = PredictionMoments(d, dtype=x.dtype, device=x.device)
-    statistic.update(x, y.cpu(), torch.zeros(n, dtype=torch.int64))
+    statistic.update(x, y.cpu(), torch.zeros(n, dtype=torch.int64, device="cpu"))
     result = statistic.compute()
     for sentence in cautions(n, d, result.rank, result.condition):
         warnings.warn(sentence, LawscopeWarning, stacklevel=2)

@@ -89,7 +89,7 @@ class Span:
     def kept(self) -> Tensor:
         """Whether group g counts in a column, shape (G, 1 + R), bool."""
         counts = self.group_counts.view(-1, self.folds)
-        table = torch.ones(*counts.shape, 1 + len(self.left_out), dtype=torch.bool)
+        table = torch.ones(*counts.shape, 1 + len(self.left_out), dtype=torch.bool, device="cpu")
         for r, j in enumerate(self.left_out, start=1):
             table[:, j, r] = counts[:, j] == counts.sum(dim=1)
         return table.view(len(self.group_counts), -1)
@@ -146,7 +146,7 @@ class SpanScatter:
         groups, columns = len(span.group_counts), 1 + len(span.left_out)
         device = span.shift.device
         self.squares = torch.zeros(groups, columns, dtype=torch.float64, device=device)
-        self.counts = torch.zeros(groups, dtype=torch.int64)
+        self.counts = torch.zeros(groups, dtype=torch.int64, device="cpu")
 
     def update(self, features: Tensor, rows: Tensor) -> None:
         """Add a batch; ``features`` (B, d), ``rows`` (B,) as in the first pass."""

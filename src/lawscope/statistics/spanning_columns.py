@@ -57,7 +57,7 @@ def spanning_columns(
     scale = spread.sqrt().masked_fill(off, 0.0)
     per_scale = (1 / scale).masked_fill(off, 0.0)
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(len(zz), generator=generator, dtype=torch.float64).to(zz)
+    start = torch.randn(len(zz), generator=generator, dtype=torch.float64, device="cpu").to(zz)
     largest = largest_eigenvalue(lambda v: per_scale * (zz @ (per_scale * v)), start, accuracy)
     if largest is None:
         return None

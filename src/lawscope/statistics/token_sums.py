@@ -26,7 +26,9 @@ def _drawn(chunks: int) -> Tensor:
     parts = []
     for chunk in range(chunks):
         generator = torch.Generator().manual_seed(_SEED + chunk)
-        parts.append(torch.randn(_CHUNK, CODINGS, generator=generator, dtype=torch.float64))
+        parts.append(
+            torch.randn(_CHUNK, CODINGS, generator=generator, dtype=torch.float64, device="cpu")
+        )
     return torch.cat(parts)
 
 
@@ -50,8 +52,9 @@ class TokenSums:
 
     def __init__(self, dim: int, budget: int, device: torch.device | str = "cpu") -> None:
         self.dim, self.budget, self.exact = dim, budget, True
-        self.counts = torch.zeros(0, dtype=torch.int64)
-        self._row = torch.zeros(0, dtype=torch.int64)  # of a type in the table, −1 if unseen
+        self.counts = torch.zeros(0, dtype=torch.int64, device="cpu")
+        # Of a type in the table, −1 if unseen.
+        self._row = torch.zeros(0, dtype=torch.int64, device="cpu")
         self._types = 0
         self._sums = torch.zeros(0, dim, dtype=torch.float64, device=device)
 
@@ -123,7 +126,11 @@ class TokenSums:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything as tensors."""
         rows, _ = self.sums()
-        return {"counts": self.counts, "sums": rows, "exact": torch.tensor(self.exact)}
+        return {
+            "counts": self.counts,
+            "sums": rows,
+            "exact": torch.tensor(self.exact, device="cpu"),
+        }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a state given by :meth:`state_dict`."""
@@ -131,7 +138,7 @@ class TokenSums:
         self._sums = state["sums"].to(self._sums).clone()
         present = torch.nonzero(self.counts)[:, 0]
         self._row, self._types = torch.full_like(self.counts, -1), len(present)
-        self._row[present] = torch.arange(len(present))
+        self._row[present] = torch.arange(len(present), device="cpu")
 
     def _count(self, ids: Tensor, times: Tensor | None = None) -> None:
         missing = int(ids.max()) + 1 - len(self.counts)
@@ -147,7 +154,7 @@ class TokenSums:
         if 8 * needed * self.dim > self.budget:
             self._fold()
             return
-        self._row[new] = torch.arange(self._types, needed)
+        self._row[new] = torch.arange(self._types, needed, device="cpu")
         if needed > len(self._sums):
             most = max(self.budget // (8 * self.dim), needed)
             # Generous: memory that is not touched costs nothing, and a table that moves, its pages.

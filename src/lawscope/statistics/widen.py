@@ -26,7 +26,7 @@ class Widener:
     """
 
     def __init__(self, dtype: torch.dtype = torch.float64) -> None:
-        self._buffer = torch.empty(0, dtype=dtype)
+        self._buffer = torch.empty(0, dtype=dtype, device="cpu")
 
     def blocks(
         self, features: Tensor, shift: Tensor | None = None
@@ -48,4 +48,4 @@ class Widener:
 
     def __getstate__(self) -> dict[str, Tensor]:
         """The buffer is scratch: leave it out of copies and pickles."""
-        return {"_buffer": torch.empty(0, dtype=self._buffer.dtype)}
+        return {"_buffer": torch.empty(0, dtype=self._buffer.dtype, device="cpu")}
