@@ -96,3 +96,19 @@ def test_conv1d_features_are_flattened_and_linear_sequences_pooled():
     net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
     found = ls.stations(net, torch.zeros(2, 5, 4))
     assert [s.sequence for s in found.granularity("layers")] == [True, True]
+
+
+def test_attention_layers_that_share_a_mask_are_not_parallel():
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+            self.encoder, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(4, 2)
+
+        def forward(self, x, mask):
+            return self.head(self.encoder(x, src_key_padding_mask=mask).mean(1))
+
+    example = {"x": torch.randn(3, 5, 4), "mask": torch.arange(5).expand(3, 5) > 3}
+    names = [s.name for s in ls.stations(Padded(), example).granularity("layers")]
+    parts = ("norm1", "relu()", "norm2")
+    assert names == ["input", *(f"encoder.layers.{i}.{part}" for i in (0, 1) for part in parts)]

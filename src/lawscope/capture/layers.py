@@ -21,8 +21,8 @@ def layers_of(found: Trace) -> dict[Seen, str]:
     """
     operations = found.operations
     weights = [i for i, o in enumerate(operations) if o.kind in ("weight", "embedding")]
-    inputs = {i: _data_inputs(operations, i) for i in weights}
-    readers = Counter(s for i in weights for s in inputs[i])
+    inputs = {i: _data_input(operations, i) for i in weights}
+    readers = Counter(inputs.values())
     chosen: dict[Seen, str] = {}
     by_operation = _innermost(found.seen)
     for i in weights:
@@ -30,7 +30,7 @@ def layers_of(found: Trace) -> dict[Seen, str]:
         activated = operations[end].kind == "activation"
         if i == weights[-1] and _is_logits(operations[end]):
             continue
-        parallel = any(readers[s] > 1 for s in inputs[i])
+        parallel = inputs[i] is not None and readers[inputs[i]] > 1
         if parallel and not activated:
             continue
         station = by_operation.get(end)
@@ -39,10 +39,14 @@ def layers_of(found: Trace) -> dict[Seen, str]:
     return chosen
 
 
-def _data_inputs(operations: list[Operation], position: int) -> set[int]:
-    """Operations a weight reads its data from; the outputs of one operation are one."""
-    found = {s for s in operations[position].inputs if operations[s].origin == "data"}
-    return {operations[s].inputs[0] if operations[s].part else s for s in found}
+def _data_input(operations: list[Operation], position: int) -> int | None:
+    """The operation a weight reads its data from; the outputs of one operation are one.
+
+    The first: what comes after, such as a mask or the memory of a decoder, serves every layer.
+    """
+    inputs = operations[position].inputs
+    first = next((s for s in inputs if operations[s].origin == "data"), None)
+    return first if first is None or not operations[first].part else operations[first].inputs[0]
 
 
 def _is_logits(end: Operation) -> bool:
