@@ -32,8 +32,14 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Number of samples."""
-        return len(self.first) if self.first.dim() else 0
+        """Number of samples: of labels, where an input has as many rows, else of the first rows."""
+        rows = [len(t) for t in (self.first, *tensors_in((self.args, self.kwargs))) if t.dim()]
+        if not rows:
+            raise LawscopeError(
+                "A batch holds single numbers only; yield inputs with one row per sample."
+            )
+        labels = 0 if self.labels is None else len(self.labels)
+        return labels if labels in rows else rows[0]
 
     @property
     def first(self) -> Tensor:
@@ -130,15 +136,21 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def _labels(labels: Any) -> Tensor | None:
-    if labels is None or isinstance(labels, Tensor):
-        return labels
+    if labels is None:
+        return None
     try:
-        return torch.as_tensor(labels, device="cpu")
+        column = labels if isinstance(labels, Tensor) else torch.as_tensor(labels, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise LawscopeError(
             f"The labels of a batch are {type(labels).__name__}, not integers; encode them as "
             "class numbers."
         ) from error
+    if not column.dim():
+        raise LawscopeError(
+            f"A batch has one label, {column.item()}, in place of a column of labels: it looks "
+            "like a single sample; pass DataLoader(samples, batch_size=64) or arrays (x, y)."
+        )
+    return column
 
 
 def _map(value: Any, change: Any) -> Any:
@@ -146,7 +158,8 @@ def _map(value: Any, change: Any) -> Any:
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        return change(torch.from_numpy(value))
+        # A copy where it runs backwards, which tensors cannot.
+        return change(torch.from_numpy(np.ascontiguousarray(value) if _backwards(value) else value))
     if isinstance(value, Mapping):
         return {key: _map(item, change) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -154,6 +167,10 @@ def _map(value: Any, change: Any) -> Any:
         # A list of plain numbers is a column of labels, not a container of inputs.
         return items if _plain(items) else tuple(items)
     return value
+
+
+def _backwards(array: np.ndarray[Any, Any]) -> bool:
+    return any(stride < 0 for stride in array.strides)
 
 
 def _plain(items: list[Any]) -> bool:
