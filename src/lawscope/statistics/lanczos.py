@@ -18,8 +18,8 @@ def largest_eigenvalue(apply: Map, start: Tensor, accuracy: float) -> float | No
 
     The residual r of the largest Ritz value bounds its error by r²/γ, with γ the gap to the next
     eigenvalue, for which the next Ritz value stands in; where it has not come up yet, the value
-    still grows, so that it must also have stood still for five steps. At d = 768 the few dozen products take a
-    third of the time of all eigenvalues, at d = 1024 a fifth.
+    still grows, so that it must also have stood still for five steps. At d = 768 the few dozen
+    products take a third of the time of all eigenvalues, at d = 1024 a fifth.
 
     Args:
         apply: a symmetric positive semidefinite map of vectors (d,), in float64.
