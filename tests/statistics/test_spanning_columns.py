@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lawscope.statistics.lanczos import largest_eigenvalue
@@ -68,6 +68,8 @@ def test_other_dependences_are_left_to_eigenvalues(layer_norm):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**16), st.integers(1, 60), st.integers(0, 6))
+@example(4079, 8, 5)  # the largest had not come up when the next seemed settled
+@example(32819, 19, 4)
 def test_lanczos_finds_the_largest_eigenvalue(seed, dim, decades):
     generator = torch.Generator().manual_seed(seed)
     values = 10 ** (-decades * torch.rand(dim, generator=generator, dtype=torch.float64))
