@@ -140,6 +140,34 @@ def test_a_known_cluster_that_is_gone_is_a_sentence(tmp_path, monkeypatch, known
             on_ray._connect(Patience(), "ray://auto", None)
 
 
+@pytest.mark.parametrize("on", ["ray://auto", "ray://{address}"])
+def test_a_port_that_accepts_and_never_answers_is_given_up(monkeypatch, on):
+    pytest.importorskip("ray", reason="needs lawscope[cluster]")
+    monkeypatch.setattr(on_ray, "CONNECT_SECONDS", 0.5)
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
+    with socket.create_server(("", 0)) as mute:  # Ray looks for its own node at another address
+        port = mute.getsockname()[1]
+        address = f"127.0.0.1:{port}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(LawscopeError, match=f":{port} .*nothing that speaks gRPC answered"):
+            on_ray._connect(Patience(), on.format(address=address), None)
+
+
+def test_who_names_a_token_has_it_shown_to_the_cluster(monkeypatch):
+    pytest.importorskip("ray", reason="needs lawscope[cluster]")
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    on_ray._import_ray()
+    assert "RAY_AUTH_MODE" not in os.environ
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    on_ray._import_ray()
+    assert os.environ["RAY_AUTH_MODE"] == "disabled"
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    on_ray._import_ray()
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+
+
 def test_no_cluster_at_all_is_a_sentence(monkeypatch):
     services = pytest.importorskip("ray._private.services", reason="needs lawscope[cluster]")
     monkeypatch.setattr(services, "find_gcs_addresses", lambda: set())

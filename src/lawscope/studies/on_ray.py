@@ -159,6 +159,8 @@ ray://host:port.
 def _import_ray() -> Any:
     # Before the import: a measurement of ours reports to nobody.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # who names a token wants it shown
     try:
         import ray
     except ImportError as error:
@@ -183,8 +185,8 @@ def _connect(ray: Any, on: str, jobs: int | None) -> None:
         if address.startswith(SCHEME):
             with warnings.catch_warnings(action="ignore"):  # our sentence says it
                 ray.init(address=address)
-        else:
-            ray.init(address=address, **quiet)
+        else:  # not by its address: only here does Ray look for the token of the cluster
+            ray.init(address="auto", **quiet)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         raise _unreachable(where, error) from error
     except SystemExit as error:  # what Ray does where it gives up
@@ -214,6 +216,23 @@ def _knock(address: str) -> None:
         raise ConnectionError("this is no address")
     port = place.port or CLIENT_PORT
     socket.create_connection((place.hostname, port), timeout=CONNECT_SECONDS).close()
+    # A port may be open and say nothing, for which Ray waits minutes. Where it is to speak TLS we
+    # have no certificates to greet it with.
+    if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
+        _greet(place.netloc if place.port else f"{place.netloc}:{port}")
+
+
+def _greet(target: str) -> None:
+    """Fail where a port is open and does not speak gRPC, as every port of Ray does."""
+    import grpc  # comes with the client of Ray
+
+    with grpc.insecure_channel(target) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=CONNECT_SECONDS)
+        except grpc.FutureTimeoutError as error:
+            raise TimeoutError(
+                f"the port is open, and nothing that speaks gRPC answered in {CONNECT_SECONDS:g} s"
+            ) from error
 
 
 def _unreachable(where: str, error: BaseException) -> LawscopeError:
