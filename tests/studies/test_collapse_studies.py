@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from tests.studies.memory import Memory
 
 from lawscope.errors import LawscopeError
 from lawscope.studies import registry
@@ -18,10 +19,8 @@ from lawscope.studies.collapse import (
     terminal,
 )
 from lawscope.studies.collapse._imbalanced import Cell, on_test_data, trainings_of
-from lawscope.studies.execute import execute
 from lawscope.studies.lab import Lab
 from lawscope.studies.result import from_json, to_json
-from lawscope.studies.stacks import with_starts
 from lawscope.studies.study import NOT_SHOWN, NOT_TRIED, PRESETS, SHOWN
 
 STUDIES = {
@@ -31,24 +30,6 @@ STUDIES = {
     "fixed-classifier": fixed_classifier,
     "fairness": fairness,
 }
-
-
-class Memory:
-    """A shelf that trains what it is asked for, once; equal shapes as one stack."""
-
-    def __init__(self):
-        self.runs = {}
-
-    def train(self, trainings):
-        stacks = {}
-        for key, training in with_starts(trainings).items():
-            if key not in self.runs:
-                stacks.setdefault(training.shape, []).append(training)
-        for stack in stacks.values():
-            self.runs.update((run.training.key, run) for run in execute(stack, {}))
-
-    def run(self, training):
-        return self.runs[training.key]
 
 
 @pytest.fixture(scope="module")

@@ -105,13 +105,36 @@ def test_a_simplex_is_there_from_the_start_and_stays():
     assert not same(layers(run, 0)[0], layers(run, 2)[0])
 
 
-def test_fields_that_came_later_leave_older_keys_alone(monkeypatch):
-    """Keys as the first revision had them: only a new revision may make them others."""
-    monkeypatch.setattr(plan, "REVISION", 1)
+def test_only_a_new_revision_gives_settings_another_key(monkeypatch):
+    """A field that comes later must leave the settings that do not use it alone."""
+    monkeypatch.setattr(plan, "REVISION", 3)
     plain = Training(Network.of("feedforward", depth=4))
-    assert plain.key == "958653f88c3de3d5ee53cd0e"
-    assert replace(plain, start=plain, trained=(0, 2)).key == "d240fb368adf89c16cc94f6f"
+    assert plain.key == "aceff9ca4ae061f78555b122"
+    assert replace(plain, start=plain, trained=(0, 2)).key == "eacae3d5883f796ec0e15201"
     assert replace(plain, classifier="simplex").key != plain.key
     oversampled = replace(plain, data=Data(repeats=(1,) * 10))
     assert oversampled.key != plain.key
     assert oversampled.shape != plain.shape
+
+
+def test_which_epochs_are_kept_is_not_part_of_what_a_network_is():
+    looked_at = BEGUN.keeping([1, 0])
+    assert looked_at.key == replace(BEGUN, checkpoints=()).key
+    assert looked_at.shape == replace(BEGUN, checkpoints=()).shape
+    later, same_later = (Training(BEGUN.network, RECIPE, start=t) for t in (BEGUN, looked_at))
+    assert later.key == same_later.key
+
+
+def test_networks_of_one_stack_keep_the_epochs_that_each_is_asked_for():
+    seeds = [replace(BEGUN, seed=seed, checkpoints=()) for seed in range(3)]
+    wanted = [seeds[0], seeds[1].keeping([1]), seeds[2].keeping([0])]
+    plainly = execute([t.keeping([0, 1]) for t in seeds], {})
+    last = RECIPE.epochs
+    for run, all_of_them, epochs in zip(
+        execute(wanted, {}), plainly, ([last], [1, last], [0, last]), strict=True
+    ):
+        assert sorted(run.weights) == epochs
+        for epoch in epochs:
+            assert run.weights[epoch].keys() == all_of_them.weights[epoch].keys()
+            for name, tensor in run.weights[epoch].items():
+                assert torch.equal(tensor, all_of_them.weights[epoch][name])

@@ -7,10 +7,11 @@ import json
 import numpy as np
 import pytest
 import torch
+from tests.studies.memory import Memory
 
 from lawscope.errors import LawscopeError
 from lawscope.laws.next_token import next_token
-from lawscope.studies import plan, registry
+from lawscope.studies import registry
 from lawscope.studies.execute import execute, objective_of
 from lawscope.studies.lab import Lab
 from lawscope.studies.next_token import (
@@ -25,7 +26,7 @@ from lawscope.studies.next_token import (
 )
 from lawscope.studies.next_token._features import features_of, residuals_of
 from lawscope.studies.next_token._language import TINY, training_of
-from lawscope.studies.plan import Data, Network, Training
+from lawscope.studies.plan import Data
 from lawscope.studies.result import from_json, to_json
 from lawscope.studies.samples import samples_of
 from lawscope.studies.study import NOT_SHOWN, NOT_TRIED, PRESETS, SHOWN
@@ -41,18 +42,6 @@ STUDIES = {
     "tasks": tasks,
     "pictures": pictures,
 }
-
-
-class Memory:
-    """A shelf that trains what it is asked for, once."""
-
-    def __init__(self):
-        self.runs = {}
-
-    def run(self, training):
-        if training.key not in self.runs:
-            (self.runs[training.key],) = execute([training], {})
-        return self.runs[training.key]
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +95,6 @@ def test_a_language_model_of_equal_settings_is_the_same_network():
     assert first.weights.keys() == {0, 1, 3}
     other = execute([training_of(TINY, seed=2)], {})[0]
     assert not torch.equal(first.weights[0]["head.weight"], other.weights[0]["head.weight"])
-
-
-def test_settings_that_came_later_leave_older_trainings_their_key(monkeypatch):
-    monkeypatch.setattr(plan, "REVISION", 1)
-    assert Training(Network.of("feedforward", depth=4)).key == "958653f88c3de3d5ee53cd0e"
-    assert "vocabulary" not in Training(Network.of("feedforward", depth=4)).to_dict()["data"]
-    assert training_of(TINY).to_dict()["data"]["vocabulary"] == 300
 
 
 def test_the_measurement_of_a_lab_is_that_of_its_held_out_text(memory):

@@ -35,7 +35,7 @@ TRAININGS = {
 }
 # Size of all weights and loss after training. Where they change by more than rounding on another
 # processor, stored networks are of the past: raise REVISION and write down what is printed.
-KNOWN_REVISION = 2
+KNOWN_REVISION = 3
 KNOWN = {
     "momentum": (9.155189, 1.875234),
     "adam": (9.116310, 2.264850),

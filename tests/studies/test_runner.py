@@ -39,6 +39,32 @@ def test_a_second_run_trains_nothing(bench):
     assert len(outcomes["toy/quick"].claims) == 3
 
 
+def looking_at(study, epochs):
+    return replace(study, needed={key: t.keeping(epochs) for key, t in study.needed.items()})
+
+
+def test_studies_that_look_at_other_epochs_share_their_networks(bench):
+    study = undertaking("toy/quick")
+    early, late = looking_at(undertaking("toy/two-words"), [0]), looking_at(study, [1])
+    bench.run(early, late)
+    assert sorted(bench.trained) == sorted({*early.needed, *late.needed})
+    assert all(bench.store.sound(t) for t in [*early.needed.values(), *late.needed.values()])
+
+
+def test_epochs_that_were_not_kept_are_trained_again_and_those_that_were_stay(bench):
+    study = undertaking("toy/quick")
+    early, late = looking_at(study, [0]), looking_at(study, [1])
+    bench.run(early)
+    before = len(bench.trained)
+    bench.run(late)
+    assert len(bench.trained) == before + len([t for t in late.needed.values() if max(t.kept) > 1])
+    assert all(bench.store.sound(t) for t in [*early.needed.values(), *late.needed.values()])
+    before = len(bench.trained)
+    bench.run(early)
+    bench.run(study)
+    assert len(bench.trained) == before
+
+
 def test_a_study_is_measured_before_the_trainings_of_others_are_done(bench):
     bench.crew.size = 1
     bench.run(undertaking("toy/quick"), undertaking("toy/slow", epochs=2))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.studies.figures import carries_verdict
+from tests.studies.memory import Memory
 
 from lawscope.errors import LawscopeError
 from lawscope.studies import presence, registry, samples
@@ -23,18 +24,6 @@ from lawscope.training.recipe import Recipe
 from lawscope.zoo.sst2 import Sentences
 
 NAMES = ("convnets", "resnet", "text-encoder")
-
-
-class Memory:
-    """A shelf that trains what it is asked for, once."""
-
-    def __init__(self):
-        self.runs = {}
-
-    def run(self, training):
-        if training.key not in self.runs:
-            (self.runs[training.key],) = execute([training], {})
-        return self.runs[training.key]
 
 
 def made_up_sentences():

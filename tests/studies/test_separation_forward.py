@@ -15,10 +15,10 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 from tests import oracles
 from tests.studies.figures import carries_verdict
+from tests.studies.memory import Memory
 
 from lawscope.statistics.silhouette import silhouette
 from lawscope.studies import registry, samples
-from lawscope.studies.execute import execute
 from lawscope.studies.lab import Lab
 from lawscope.studies.separation import classwise, depth, pca
 from lawscope.studies.study import NOT_SHOWN, NOT_TRIED, PRESETS, SHOWN
@@ -32,20 +32,6 @@ NAMES = (
 
 def study(name):
     return registry.find(f"separation/{name}")
-
-
-class Memory:
-    """A shelf that trains what it is asked for, and forgets nothing."""
-
-    def __init__(self, trainings):
-        self.runs, stacks = {}, {}
-        for training in trainings:
-            stacks.setdefault(training.shape, {})[training.key] = training
-        for stack in stacks.values():
-            self.runs |= {run.training.key: run for run in execute(list(stack.values()), {})}
-
-    def run(self, training):
-        return self.runs[training.key]
 
 
 def made_up_images(name):

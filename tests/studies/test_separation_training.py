@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from tests.studies.figures import carries_verdict
+from tests.studies.memory import Memory
 
 from lawscope.laws.separation import separation
 from lawscope.studies import registry
-from lawscope.studies.execute import execute
 from lawscope.studies.lab import Lab
 from lawscope.studies.result import from_json, to_json
 from lawscope.studies.separation import (
@@ -43,26 +43,14 @@ STUDIES = {
 }
 
 
-class Memory:
-    """A shelf that trains what it is asked for, after what that begins from."""
+def test_figures_along_training_share_their_networks_with_those_at_its_end():
+    def networks(name):
+        study = registry.find(f"separation/{name}")
+        return with_starts(study.plan({**study.settings["cpu"], "mode": "eval"}))
 
-    def __init__(self):
-        self.runs = {}
-
-    def train(self, trainings):
-        waiting = {k: t for k, t in with_starts(trainings).items() if k not in self.runs}
-        while waiting:
-            stacks = {}
-            for key, training in waiting.items():
-                if training.start is None or training.start.key in self.runs:
-                    stacks.setdefault(training.shape, {})[key] = training
-            for stack in stacks.values():
-                for run in execute(list(stack.values()), self.runs):
-                    self.runs[run.training.key] = run
-                    del waiting[run.training.key]
-
-    def run(self, training):
-        return self.runs[training.key]
+    along = {**networks("emergence"), **networks("layer-rates")}
+    for name in ("optimizers", "datasets", "depth", "imbalance", "pretraining"):
+        assert along.keys() & networks(name).keys(), name
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,8 @@ def test_networks_that_share_storage_are_kept_apart(store):
     stack = torch.arange(8.0).reshape(2, 4)
     for seed in (0, 1):
         training = replace(TRAINING, seed=seed)
-        store.write(entry.pack(Run(training, {2: {"w": stack[seed]}}, 0.0, 1.0, 1.0, 0.0)))
+        weights = {epoch: {"w": stack[seed]} for epoch in (0, 2)}
+        store.write(entry.pack(Run(training, weights, 0.0, 1.0, 1.0, 0.0)))
     kept = store.run(replace(TRAINING, seed=1)).weights[2]["w"]
     assert torch.equal(kept, torch.arange(4.0, 8.0))
     assert store.size(TRAINING.key) < 3000

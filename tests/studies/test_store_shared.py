@@ -18,8 +18,8 @@ from lawscope.studies.store import FullDiskError, Store
 TRAINING = Training(Network.of("feedforward", depth=3))
 
 
-def packed(value=0.0):
-    weights = {600: {"w": torch.full((2,), value)}}
+def packed(value=0.0, kept=(600,)):
+    weights = {epoch: {"w": torch.full((2,), value)} for epoch in kept}
     return entry.pack(Run(TRAINING, weights, 0.0, 1.0, 1.0, 0.5))
 
 
@@ -173,3 +173,21 @@ def test_the_size_of_what_vanishes_is_nothing(store, monkeypatch):
     monkeypatch.setattr(Path, "stat", vanish)
     assert store.size(TRAINING.key) == size - lost
     assert store.size("gone") == 0
+
+
+def test_an_entry_gives_way_to_one_that_keeps_more_epochs(store):
+    assert not store.sound(TRAINING.keeping([0]))
+    store.discard_damaged(TRAINING.keeping([0]))
+    assert store.sound(TRAINING)
+    store.write(packed(1.0, kept=(0, 600)))
+    assert store.kept(TRAINING.key) == [0, 600]
+    assert store.run(TRAINING.keeping([0])).weights[0]["w"][0] == 1.0
+    with pytest.warns(LawscopeWarning, match="was trained twice"):
+        store.write(packed(2.0))
+    assert store.run(TRAINING).weights[600]["w"][0] == 1.0
+    with pytest.raises(entry.DamagedEntryError, match="lacks the weights after 10, 30 epochs"):
+        store.read(TRAINING.keeping([10, 0, 30]))
+
+
+def test_of_an_entry_that_is_not_there_nothing_is_kept(tmp_path):
+    assert Store(tmp_path / "empty").kept(TRAINING.key) == []

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,7 +41,10 @@ class Packed:
 
 
 def pack(run: Run) -> Packed:
-    """A run as a record and the bytes of a safetensors file."""
+    """A run as a record and the bytes of a safetensors file.
+
+    The record says which epochs the weights are of (``kept``).
+    """
     from safetensors.torch import save
 
     # Networks of a stack share storage, which safetensors refuses: each tensor becomes its own.
@@ -53,6 +56,7 @@ def pack(run: Run) -> Packed:
     record = {
         "key": run.training.key,
         "settings": _as_json(run.training.to_dict()),
+        "kept": sorted(run.weights),
         "loss": _spell(run.loss),
         "accuracy": _spell(run.accuracy),
         "test_accuracy": _spell(run.test_accuracy),
@@ -93,19 +97,23 @@ def write(packed: Packed, folder: Path) -> None:
 
 
 def read(folder: Path, training: Training) -> Packed:
-    """Read an entry and check it against its checksums and the settings asked for.
+    """Read an entry and check it against its checksums and what is asked for.
 
     Raises:
         DamagedEntryError: something is missing or changed; says what.
     """
-    return read_for(folder, _as_json(training.to_dict()))
+    return read_for(folder, _as_json(training.to_dict()), training.kept)
 
 
-def read_for(folder: Path, settings: Mapping[str, Any]) -> Packed:
-    """The same for settings as the record of a training has them."""
+def read_for(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> Packed:
+    """The same for settings and epochs as the record of a training has them."""
     record, checksum = _read_record(folder)
     if record.get("settings") != settings:
         raise DamagedEntryError(f"{folder} holds other settings than its name says.")
+    if lacking := sorted(set(kept) - set(record.get("kept", ()))):
+        raise DamagedEntryError(
+            f"{folder} lacks the weights after {', '.join(map(str, lacking))} epochs."
+        )
     try:
         weights = (folder / WEIGHTS).read_bytes()
     except OSError as error:

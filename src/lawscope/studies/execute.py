@@ -128,7 +128,7 @@ def _train_together(
         [each.y for each in data],
         [training.recipe for training in trainings],
         after_epoch,
-        up_to_date=trainings[0].checkpoints,
+        up_to_date=sorted(set().union(*(training.checkpoints for training in trainings))),
     )
 
 

@@ -1,22 +1,24 @@
 """What a study asks for: networks described by their full settings.
 
 A :class:`Training` is a value. Two studies that describe the same network share one training,
-because it is stored under the hash of this description (:attr:`Training.key`). Nothing here imports
-torch, so that ``lawscope study list`` answers at once.
+because it is stored under the hash of what its weights depend on (:attr:`Training.key`); where they
+look at different epochs of it, all of these are kept. Nothing here imports torch, so that
+``lawscope study list`` answers at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from lawscope.training.recipe import Recipe
 
 # Raise this when a change to data, networks or training makes stored networks differ from what the
-# same settings would give today.
-REVISION = 2
+# same settings would give today, or when the same settings get another key.
+REVISION = 3
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Training:
         data: what it is trained on.
         seed: of the first weights.
         checkpoints: epochs after which the weights are kept; 0 is the untrained network. The last
-            epoch is always kept.
+            epoch is always kept. The weights do not depend on it, and so the key does not.
         start: the training this one begins from, or None for fresh weights.
         copied: how many of its first layers are copied from ``start``; None copies everything.
         trained: layers [first, last) that learn, counted from 0 over the children of the network
@@ -118,18 +120,27 @@ class Training:
     classifier: Literal["learned", "simplex"] = "learned"
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON has them."""
-        return {"revision": REVISION, **_as_ever(asdict(self))}
+        """What the weights depend on, as JSON has it: all settings but ``checkpoints``."""
+        return {"revision": REVISION, **_without_checkpoints(asdict(self))}
+
+    @property
+    def kept(self) -> frozenset[int]:
+        """The epochs whose weights an entry of this training must have."""
+        return frozenset({*self.checkpoints, self.recipe.epochs})
+
+    def keeping(self, epochs: Iterable[int]) -> Training:
+        """The same training with the weights after these epochs kept too."""
+        return replace(self, checkpoints=tuple(sorted({*self.checkpoints, *epochs})))
 
     @property
     def key(self) -> str:
-        """SHA-256 of the settings, shortened to 24 digits: the name of the entry in the store.
+        """SHA-256 of :meth:`to_dict`, shortened to 24 digits: the name of the entry in the store.
 
         Example:
             >>> a = Training(Network.of("feedforward", depth=4))
             >>> b = Training(Network.of("feedforward", depth=4), seed=1)
-            >>> len(a.key), a.key == b.key
-            (24, False)
+            >>> len(a.key), a.key == b.key, a.key == a.keeping([0, 10]).key
+            (24, False, True)
         """
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:24]
@@ -143,9 +154,7 @@ class Training:
             k: v for k, v in settings["recipe"].items() if k not in ("lr", "seed", "weight_decay")
         }
         data = self.data
-        settings["data"] = {"per_class": data.per_class, "classes": data.classes}
-        if data.repeats is not None:
-            settings["data"]["repeats"] = data.repeats
+        settings["data"] = [data.per_class, data.classes, data.repeats]
         settings["start"] = self.start is not None
         return json.dumps(settings, sort_keys=True)
 
@@ -160,13 +169,24 @@ class Training:
         )
 
 
-def _as_ever(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without the fields that came later where they say nothing: older trainings keep their key."""
-    for name in ("repeats", "vocabulary"):
-        if settings["data"][name] is None:
-            del settings["data"][name]
-    if settings["classifier"] == "learned":
-        del settings["classifier"]
-    if settings["start"] is not None:
-        _as_ever(settings["start"])
-    return settings
+def each_once(trainings: Iterable[Training]) -> dict[str, Training]:
+    """The networks by key in the order of their first mention, all epochs asked for kept.
+
+    Example:
+        >>> a = Training(Network.of("feedforward", depth=4), checkpoints=(0,))
+        >>> (both,) = each_once([a, Training(a.network, checkpoints=(10,))]).values()
+        >>> both.checkpoints
+        (0, 10)
+    """
+    found: dict[str, Training] = {}
+    for training in trainings:
+        known = found.get(training.key)
+        found[training.key] = training.keeping(known.checkpoints) if known else training
+    return found
+
+
+def _without_checkpoints(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a training, and of what it begins from, without the epochs to keep."""
+    start = settings["start"]
+    own = {name: value for name, value in settings.items() if name != "checkpoints"}
+    return own if start is None else {**own, "start": _without_checkpoints(start)}

@@ -16,7 +16,7 @@ from lawscope.studies.crew import Crew, Done, Event, Job, Lost, Raised, Retried,
 from lawscope.studies.display import Display
 from lawscope.studies.entry import DamagedEntryError, Packed
 from lawscope.studies.jobs import Measure, Measured, Train
-from lawscope.studies.plan import Training
+from lawscope.studies.plan import Training, each_once
 from lawscope.studies.stacks import Stack, stacks_of
 from lawscope.studies.store import Claim, Store
 from lawscope.studies.undertaking import Failure, Undertaking
@@ -65,7 +65,7 @@ class Runner:
     def run(self, undertakings: Iterable[Undertaking]) -> None:
         """Train what is missing and measure everything."""
         self._open = list(undertakings)
-        self._plan({key: t for study in self._open for key, t in study.needed.items()})
+        self._plan(each_once(t for study in self._open for t in study.needed.values()))
         try:
             while self._open or self._measuring:
                 self._begin_measuring()
@@ -153,7 +153,8 @@ class Runner:
                 self._display.expect(-training.recipe.epochs)
             else:
                 self._store.discard_damaged(training)
-                ours.append(training)
+                # What an entry of other epochs keeps, some study needs: the new one keeps it too.
+                ours.append(training.keeping(self._store.kept(training.key)))
         if theirs:
             self._elsewhere.append(stack.only(theirs))
         return ours

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lawscope.studies.plan import Training
+from lawscope.studies.plan import Training, each_once
 
 MOST_NETWORKS = 16
 # What a killed process loses at most, by the estimate of ``execute.cost``.
@@ -53,14 +53,7 @@ class Stack:
 
 def with_starts(trainings: Iterable[Training]) -> dict[str, Training]:
     """The trainings and all they begin from, each once, by key; starts come first."""
-    found: dict[str, Training] = {}
-    for training in trainings:
-        line = [training]
-        while line[-1].start is not None:
-            line.append(line[-1].start)
-        for each in reversed(line):
-            found.setdefault(each.key, each)
-    return found
+    return each_once(each for training in trainings for each in _line(training))
 
 
 def stacks_of(
@@ -101,9 +94,15 @@ def _seconds(training: Training, cost: Callable[[Training], float]) -> float:
         return UNKNOWN_SECONDS
 
 
+def _line(training: Training) -> list[Training]:
+    """What a training begins from, and what that begins from, the first of them first."""
+    before = [] if training.start is None else _line(training.start)
+    return [*before, training]
+
+
 def _generation(training: Training) -> int:
     """0 for fresh weights, 1 for one that begins from such a training, and so on."""
-    return 0 if training.start is None else 1 + _generation(training.start)
+    return len(_line(training)) - 1
 
 
 def _cut(group: list[Training], cost: float, share: float) -> list[tuple[Training, ...]]:

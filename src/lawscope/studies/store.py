@@ -16,6 +16,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,7 @@ class Store:
         return self.folder / "entries" / key
 
     def sound(self, training: Training) -> bool:
-        """Whether the training is here and undamaged."""
+        """Whether the training is here and undamaged, with the epochs asked for."""
         try:
             entry.read(self.place(training.key), training)
         except entry.DamagedEntryError:
@@ -104,9 +105,16 @@ class Store:
         """The entry of a training, checked.
 
         Raises:
-            DamagedEntryError: it is not there or damaged.
+            DamagedEntryError: it is not there, damaged, or lacks an epoch asked for.
         """
         return entry.read(self.place(training.key), training)
+
+    def kept(self, key: str) -> list[int]:
+        """The epochs whose weights an entry has; none where it is not there."""
+        try:
+            return list(entry.read_record(self.place(key))["kept"])
+        except entry.DamagedEntryError:
+            return []
 
     def run(self, training: Training) -> Run:
         """The finished training; what a :class:`~lawscope.studies.lab.Lab` reads."""
@@ -153,7 +161,10 @@ class Store:
             raise self.cannot_write(error) from error
 
     def _put_in_place(self, temporary: Path, packed: entry.Packed) -> None:
-        """Rename an entry into place, unless one as good has come there meanwhile."""
+        """Rename an entry into place, unless one as good has come there meanwhile.
+
+        One that keeps fewer epochs gives way.
+        """
         place = self.place(packed.record["key"])
         try:
             temporary.rename(place)
@@ -162,7 +173,7 @@ class Store:
             if error.errno not in TAKEN:
                 raise
         try:
-            entry.read_for(place, packed.record["settings"])
+            entry.read_for(place, packed.record["settings"], packed.record["kept"])
         except entry.DamagedEntryError:
             self.remove(place.name)
             temporary.rename(place)
@@ -171,12 +182,15 @@ class Store:
             warnings.warn(words, LawscopeWarning, stacklevel=4)
 
     def discard_damaged(self, training: Training) -> None:
-        """Remove the entry if it is damaged, and say so. The caller holds its claim."""
+        """Remove the entry if it is damaged, and say so. The caller holds its claim.
+
+        One that lacks some epochs stays until the one that has them is written.
+        """
         place = self.place(training.key)
         if not place.exists():
             return
         try:
-            entry.read(place, training)
+            entry.read(place, replace(training, checkpoints=()))
         except entry.DamagedEntryError as error:
             warnings.warn(f"{error} It is trained again.", LawscopeWarning, stacklevel=2)
             self.remove(training.key)
