@@ -1,15 +1,12 @@
-"""Regressions without one fold, and the method that solves them, against brute force."""
+"""Regressions without one fold against brute force."""
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
-from lawscope.statistics import left_out
-from lawscope.statistics.conjugate_gradients import conjugate_gradients
+from lawscope.statistics.directions import Directions
 from lawscope.statistics.prediction_moments import PredictionMoments
 
 FOLDS = 5
@@ -38,19 +35,10 @@ def rows(count, layer_norm, dim=40, seed=0):
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
-@pytest.mark.parametrize(("count", "dim", "settles"), [(2000, 40, True), (280, 200, False)])
-def test_folds_left_out_equal_scikit_learn(monkeypatch, count, dim, settles, layer_norm):
-    settled = []
-
-    def watched(*arguments):
-        found = conjugate_gradients(*arguments)
-        settled.append(found is not None)
-        return found
-
-    monkeypatch.setattr(left_out, "conjugate_gradients", watched)
+@pytest.mark.parametrize(("count", "dim"), [(2000, 40), (280, 200)])
+def test_folds_left_out_equal_scikit_learn(count, dim, layer_norm):
     x, targets, folds = rows(count, layer_norm, dim)
     result = measured(x, targets, folds)
-    assert settled == [settles] * FOLDS  # with few rows, each fold takes a factor of its own
     for fold in range(FOLDS):
         here = (folds != fold).numpy()
         plain = LinearRegression().fit(x.numpy()[here], targets.numpy()[here])
@@ -75,30 +63,19 @@ def test_fast_folds_are_those_of_float64_to_six_digits():
     assert fast.cv == pytest.approx(exact.cv, rel=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    dim=st.integers(1, 30),
-    columns=st.integers(1, 4),
-    least=st.floats(0.3, 1.0),
-    seed=st.integers(0, 10**6),
-)
-def test_near_the_identity_equations_are_solved(dim, columns, least, seed):
-    generator = np.random.default_rng(seed)
-    turn, _ = np.linalg.qr(generator.normal(size=(dim, dim)))
-    matrix = torch.from_numpy(turn * generator.uniform(least, 1.0, dim) @ turn.T)
-    targets = torch.from_numpy(generator.normal(size=(dim, columns)))
-    targets[:, 0] *= 1e-8  # columns of very different size, and one of zeros
-    targets[:, -1] *= columns > 1
-    found = conjugate_gradients(lambda v: matrix @ v, targets, 1e-12)
-    rest = (matrix @ found - targets).norm(dim=0)
-    assert bool((rest <= 1e-11 * targets.norm(dim=0)).all())
-
-
-@pytest.mark.parametrize("least", [1e-9, -1.0])
-def test_what_does_not_settle_is_none(least):
-    diagonal = torch.linspace(least, 1, 200, dtype=torch.float64)[:, None]
-    ones = torch.ones(200, 1, dtype=torch.float64)
-    assert conjugate_gradients(lambda v: diagonal * v, ones, 1e-12) is None
+@pytest.mark.parametrize("least", [1e-9, 0.0, -1e-9, 0.1])
+def test_directions_that_all_but_vanish_are_not_refitted(least):
+    """Turned, so that no feature alone shows it."""
+    generator = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(30, 30, generator=generator, dtype=torch.float64))[0]
+    whole = turn @ turn.T
+    sizes = torch.ones(30, dtype=torch.float64)
+    sizes[7] = least
+    directions = Directions(30, 1.0, 1.0, torch.linalg.cholesky(whole))
+    found = directions.refitted(turn * sizes @ turn.T)
+    assert (found is not None) == (least > 1e-3)
+    if found is not None:
+        np.testing.assert_allclose(found.lower @ found.lower.T, turn * sizes @ turn.T, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+
+FAINT = 1e-3  # what is left of a pivot where a direction all but vanishes, and may be rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,24 @@ class Directions:
         """Coefficients (d, q) of the coordinates from Lᵀ of those in these directions."""
         beta: Tensor = torch.linalg.solve_triangular(self.lower.T, half, upper=True)
         return beta if self.weights is None else self.weights @ beta
+
+    def refitted(self, zz: Tensor) -> Directions | None:
+        """The same directions with the moments (d, d) of fewer rows, which are overwritten.
+
+        A pivot of Cholesky is what of a direction those before it leave unexplained, so that fewer
+        rows never make it larger.
+
+        Returns:
+            None where one of them all but vanishes: these rows need directions of their own.
+        """
+        if self.weights is None:
+            second = switched_off(zz, self.off)
+        else:
+            second = self.weights.T @ zz @ self.weights
+        lower, info = torch.linalg.cholesky_ex(second)
+        if int(info) or bool((lower.diagonal() < FAINT * self.lower.diagonal()).any()):
+            return None
+        return replace(self, lower=lower)
 
 
 def switched_off(matrix: Tensor, off: Tensor | None) -> Tensor:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from lawscope.statistics.comoments import Centred, CoMoments, centred
-from lawscope.statistics.conjugate_gradients import conjugate_gradients
 from lawscope.statistics.directions import Directions
 
 
@@ -17,11 +16,9 @@ class LeftOut:
     """Regressions on all folds but one.
 
     Of the moments about the mean, M of all data is that of the others plus
-    E = M_f + (n_f n_r/n) δδᵀ, with M_f of the fold and δ from the mean of the others to its own.
-    With M = LLᵀ, the equations (M − E)β = b are (1 − L⁻¹EL⁻ᵀ)u = L⁻¹b for u = Lᵀβ: near the
-    identity where there are several rows per feature, and solved in a dozen products; a direction
-    that only the missing fold has is given no weight. Where that does not settle, M − E gets
-    directions and a factor of its own.
+    M_f + (n_f n_r/n) δδᵀ, with M_f of the fold and δ from the mean of the others to its own. What
+    is left gets a Cholesky factor in the directions of all data; where one of these all but
+    vanishes with the fold, it gets directions of its own.
 
     Args:
         moments: of all folds.
@@ -30,7 +27,6 @@ class LeftOut:
         yy: Σ [1|y][1|y]ᵀ over all folds.
         directions: to regress on, with L.
         choose: directions for other moments (d, d) of n rows.
-        accuracy: relative, of the equations.
     """
 
     def __init__(
@@ -41,10 +37,9 @@ class LeftOut:
         yy: Tensor,
         directions: Directions,
         choose: Callable[[Tensor, float], Directions],
-        accuracy: float,
     ) -> None:
         self.moments, self.zz, self.zy, self.yy = moments, zz, zy, yy
-        self.directions, self.choose, self.accuracy = directions, choose, accuracy
+        self.directions, self.choose = directions, choose
 
     def __call__(self, fold: int) -> tuple[Tensor, Tensor]:
         """PR of the other folds, and the squared error of predicting this one from them."""
@@ -63,20 +58,14 @@ class LeftOut:
 
     def _coefficients(self, own: Centred, own_zz: Tensor, rest: Centred) -> Tensor:
         """β (d, q) of the other folds."""
-        apart, directions = own.mean - rest.mean, self.directions
-        weight = own.n * rest.n / (own.n + rest.n)
+        apart, weight = own.mean - rest.mean, own.n * rest.n / (own.n + rest.n)
 
-        def remaining(u: Tensor) -> Tensor:
-            v = directions.from_half(u)
-            missing = own_zz @ v + apart[:, None] * (weight * (apart @ v))
-            return u - directions.to_half(missing)
+        def of_the_others() -> Tensor:
+            return (self.zz - own_zz).addr_(apart, apart, alpha=-weight)
 
-        u = conjugate_gradients(remaining, directions.to_half(rest.zy), self.accuracy)
-        if u is None:
-            zz = (self.zz - own_zz).addr_(apart, apart, alpha=-weight)
-            directions = self.choose(zz, rest.n)
-            u = directions.to_half(rest.zy)
-        return directions.from_half(u)
+        refitted = self.directions.refitted(of_the_others())
+        directions = refitted or self.choose(of_the_others(), rest.n)
+        return directions.from_half(directions.to_half(rest.zy))
 
 
 def share(rest: Tensor, spread: Tensor) -> Tensor:

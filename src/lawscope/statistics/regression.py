@@ -27,7 +27,6 @@ from lawscope.statistics.triangular_rows import TriangularRows
 
 FloatArray = NDArray[np.float64]
 EIGENVALUES = 1e-4  # how well those at the ends are known: the condition number to four digits
-ACCURACY = {torch.float64: 1e-12, torch.float32: 1e-7}  # of regressions without one fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ def regress(
     choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved)
     directions = choose(zz, total.n)
     spread, explained = total.spread, directions.to_half(total.zy).square().sum(dim=0)
-    left_out = LeftOut(moments, zz, zy, yy, directions, choose, ACCURACY[work])
+    left_out = LeftOut(moments, zz, zy, yy, directions, choose)
     present = [f for f in range(moments.folds) if float(moments.counts[f]) > 0]
     without = [left_out(fold) for fold in present] if len(present) > 1 else []
     deleted, errors = [pr for pr, _ in without], [error for _, error in without]
