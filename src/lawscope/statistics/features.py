@@ -20,15 +20,15 @@ def as_features(features: Any, what: str = "features") -> Tensor:
     Raises:
         LawscopeError: not numbers, complex, or without samples or features.
     """
-    x = features.detach() if isinstance(features, Tensor) else _tensor(features, what)
+    x = _plain(features, what)
     if x.is_complex():
         raise LawscopeError(f"The {what} are complex; measure their real part or their modulus.")
-    if x.dim() == 0 or len(x) == 0:
-        raise LawscopeError(f"The {what} have shape {tuple(x.shape)}: there are no samples.")
-    if x.dim() != 2:
+    if len(x.shape) != 2 or 0 in x.shape:
+        if x.dim() == 0 or len(x) == 0:
+            raise LawscopeError(f"The {what} have shape {tuple(x.shape)}: there are no samples.")
         x = x.reshape(len(x), -1)
-    if x.shape[1] == 0:
-        raise LawscopeError(f"The {what} have no columns: there is nothing to measure.")
+        if x.shape[1] == 0:
+            raise LawscopeError(f"The {what} have no columns: there is nothing to measure.")
     if not x.is_floating_point():
         x = x.to(torch.float64)
     return x
@@ -40,7 +40,9 @@ def as_labels(labels: Any, samples: int) -> Tensor:
     Raises:
         LawscopeError: not integers, or not one per sample.
     """
-    y = labels.detach() if isinstance(labels, Tensor) else _tensor(labels, "labels")
+    y = _plain(labels, "labels")
+    if y.dtype is torch.int64 and y.shape == (samples,):
+        return y
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.dim() == 0:
@@ -55,7 +57,14 @@ def as_labels(labels: Any, samples: int) -> Tensor:
             f"There are {samples} samples in the batch, but labels of shape {tuple(y.shape)}: one "
             "integer label per sample is needed."
         )
-    return y if y.dtype is torch.int64 else y.to(torch.int64)
+    return y.to(torch.int64)
+
+
+def _plain(values: Any, what: str) -> Tensor:
+    """A tensor without history."""
+    if not isinstance(values, Tensor):
+        return _tensor(values, what)
+    return values.detach() if values.requires_grad else values
 
 
 def _tensor(values: Any, what: str) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from lawscope.statistics.features import as_features, as_labels
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 CANCELS = 1e-2  # a share of the spread below which a difference loses more than two digits
-FEW = 32  # classes whose K×K matrix scipy's BLAS leaves to one thread
+FEW = 32  # classes whose K×K matrices are cheap, and left to one thread by scipy's BLAS
 EVEN = 1e-3  # a share of the largest eigenvalue above which squares have lost three digits at most
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -47,10 +48,11 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         0.04
     """
     x = as_features(features)
-    if x.dtype is not torch.float64 or x.device.type != "cpu":
+    if x.dtype is not torch.float64 or not x.is_cpu:
         x = x.to("cpu", torch.float64)
     n, d = x.shape
-    position, counts = _groups(as_labels(labels, n).numpy(force=True))
+    y = as_labels(labels, n)
+    position, counts = _groups((y if y.is_cpu else y.cpu()).numpy())
     if len(counts) < 2 or n <= len(counts):
         raise LawscopeError(
             f"{n} samples in {len(counts)} class(es): separation needs two classes and a "
@@ -60,25 +62,23 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
     # Products over samples by torch alone: a second BLAS beside it would fight for the same cores.
     # What is K×d or K×n goes by numpy, whose calls cost less.
-    means = np.zeros((len(counts), d))
-    torch.from_numpy(means).index_add_(0, torch.from_numpy(position), x)
-    means /= counts[:, None]
-    weights = counts / n if weighting == "count" else np.full(len(counts), 1 / len(counts))
-    centre = weights @ means
+    sums = np.zeros((len(counts), d))
+    torch.from_numpy(sums).index_add_(0, torch.from_numpy(position), x)
+    between, centre = _between(sums, counts, weighting)
     distance = math.sqrt(centre @ centre)
-    if not math.isfinite(distance) and not np.isfinite(means).all():
+    if not math.isfinite(distance) and not np.isfinite(sums).all():
         raise LawscopeError("The features contain NaN or infinite values; clean them first.")
-    matrix = _whitening(np.sqrt(weights)[:, None] * (means - centre), distance)
+    matrix = _whitening(between, distance, len(counts) - 1)
     rank = len(matrix)
     if rank == 0:
         return float("nan")
     deviation = (torch.from_numpy(matrix) @ x.T).numpy()
-    deviation -= (matrix @ centre)[:, None]
-    # About the common mean, the class means alone spread by exactly 1 along each direction.
-    each = 1 / n if weighting == "count" else (weights / counts).take(position)
-    value = _spread(deviation, each) - rank
-    if value < CANCELS * rank:
-        deviation -= (matrix @ (means - centre).T).take(position, axis=1)
+    each = 1 / n if weighting == "count" else (1 / len(counts) / counts).take(position)
+    # About zero: less the common mean, and along each direction the class means spread by 1.
+    middle, whole = matrix @ centre, _spread(deviation, each)
+    value = whole - float(middle @ middle) - rank
+    if value < CANCELS * whole:
+        deviation -= (matrix @ (sums / counts[:, None]).T).take(position, axis=1)
         value = _spread(deviation, each)
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only
 
@@ -102,20 +102,52 @@ def _groups(labels: IntArray) -> tuple[IntArray, IntArray]:
     return (np.cumsum(present) - 1)[labels], every[present]
 
 
-def _whitening(between: FloatArray, distance: float) -> FloatArray:
-    """A = S⁻¹Vᵀ (r, d) of the weighted, centred class means B = USVᵀ (K, d): AᵀA = (BᵀB)⁺.
+def _between(
+    sums: FloatArray, counts: IntArray, weighting: Weighting
+) -> tuple[FloatArray, FloatArray]:
+    """B (r, d) with BᵀB = SSb, and the common mean (d,), from sums per class (K, d)."""
+    if len(counts) <= FEW:
+        both = _contrasts(counts.tobytes(), weighting) @ sums
+        return both[:-1], both[-1]
+    means = sums / counts[:, None]
+    weights = _weights(counts, weighting)
+    centre = weights @ means
+    return np.sqrt(weights)[:, None] * (means - centre), centre
 
-    K centred means span K − 1 directions, less where they are rounding, as in between_frames.
-    Where they spread evenly, A = S⁻²UᵀB comes from the K×K matrix BBᵀ in half the time.
+
+@lru_cache(maxsize=64)  # all layers of a network have the same classes
+def _contrasts(counts: bytes, weighting: Weighting) -> FloatArray:
+    """What sums per class are multiplied by (K, K): K − 1 rows give B, the last the common mean.
+
+    The weighted means √π_k x̄_k lose the common one along the unit vector √π, so that an
+    orthonormal basis of what is perpendicular to it keeps BᵀB.
+    """
+    sizes = np.frombuffer(counts, dtype=np.int64)
+    weights = _weights(sizes, weighting)
+    roots = np.sqrt(weights)
+    _, _, basis = np.linalg.svd(roots[None])
+    return np.vstack([basis[1:] * (roots / sizes), weights / sizes])
+
+
+def _weights(counts: IntArray, weighting: Weighting) -> FloatArray:
+    """π_k, shape (K,)."""
+    return counts / counts.sum() if weighting == "count" else np.full(len(counts), 1 / len(counts))
+
+
+def _whitening(between: FloatArray, distance: float, most: int) -> FloatArray:
+    """A = S⁻¹Vᵀ (r, d) of B = USVᵀ with at most K − 1 directions: AᵀA = (BᵀB)⁺.
+
+    There are less where means differ by rounding, as in between_frames. Where they spread evenly,
+    A = S⁻²UᵀB comes from the small matrix BBᵀ in half the time.
     """
     scale = max(between.shape) * _EPSILON
-    if len(between) <= FEW:
+    if len(between) == most:
         values, vectors, failed = dsyevd(between @ between.T)
         least = max(EVEN * values[-1], (scale * distance) ** 2)
-        if not failed and values[1] > least:
-            return np.asarray((vectors[:, 1:] / values[1:]).T @ between)
+        if not failed and values[0] > least:
+            return np.asarray((vectors / values).T @ between)
     # As left vectors of the d×K transpose: three times as fast where d is large.
     right, singular, _ = torch.linalg.svd(torch.from_numpy(between).T, full_matrices=False)
     tolerance = scale * (float(singular[0]) + distance)
-    rank = min(int((singular > tolerance).sum()), len(between) - 1)
+    rank = min(int((singular > tolerance).sum()), most)
     return np.asarray((right[:, :rank] / singular[:rank]).T)
