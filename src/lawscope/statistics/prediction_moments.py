@@ -18,11 +18,12 @@ from lawscope.statistics.feature_basis import (
     whitening_basis,
 )
 from lawscope.statistics.regression import Regression, regress
+from lawscope.statistics.rows_by_fold import Rows, by_fold
 from lawscope.statistics.token_sums import TokenSums
 
 JOINED_ROWS = 1024  # smaller batches wait for each other: a product of few rows is slow
-JOINED_NUMBERS = 2**20  # rows times d; narrow features wait for more rows
-CHUNK_ROWS = 2048  # widened at a time
+JOINED_NUMBERS = 2**21  # rows times d; narrow features wait for more rows
+CHUNK_ROWS = 4096  # widened at a time
 FIRST_ROWS = 2  # times d: what is looked at before coordinates are chosen
 
 Prepare = Callable[[Tensor, Tensor, torch.dtype], Tensor]
@@ -73,7 +74,7 @@ class PredictionMoments:
         self.tokens = self.tokens if token_bytes else []
         self.basis: FeatureBasis | None = None
         self.target_shift = torch.zeros(targets, dtype=torch.float64, device="cpu")
-        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._waiting: list[Rows] = []
 
     @property
     def n(self) -> int:
@@ -146,7 +147,7 @@ class PredictionMoments:
         for i, sums in enumerate(self.tokens):
             state |= {f"tokens{i}.{k}": v for k, v in sums.state_dict().items()}
         if self._waiting:
-            features, targets, folds = _joined(self._waiting)
+            features, targets, folds = by_fold(self._waiting, self.folds)
             state |= {"held.features": features, "held.targets": targets, "held.folds": folds}
         return state
 
@@ -179,12 +180,8 @@ class PredictionMoments:
         """Sum the rows that wait."""
         if not self._waiting:
             return
-        features, targets, folds = _joined(self._waiting)
+        features, targets, folds = by_fold(self._waiting, self.folds)
         self._waiting = []
-        if bool((folds.diff() < 0).any()):
-            order = folds.argsort(stable=True)
-            features = features[order.to(features.device)]
-            targets, folds = targets[order], folds[order]
         if self.basis is None:
             self._begin(features, targets, folds)
         else:
@@ -231,13 +228,6 @@ class PredictionMoments:
         self.moments.update(z, y.to(z.device), sizes)
         for sums, ids in zip(self.tokens, targets.T, strict=False):
             sums.update(z, ids)
-
-
-def _joined(waiting: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
-    if len(waiting) == 1:
-        return waiting[0]
-    features, targets, folds = zip(*waiting, strict=True)
-    return torch.cat(features), torch.cat(targets), torch.cat(folds)
 
 
 def _inside(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
