@@ -110,3 +110,16 @@ def test_what_cannot_be_asked_for():
     with pytest.raises(ls.LawscopeError, match="used up"):
         StopWhenLawHolds(net, iter([]))
     assert "not been measured" in StopWhenLawHolds(net, []).sentence
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"every": "3"}, {"every": None}, {"every": 2.5}, {"every": 0}, {"window": 1.5},
+        {"window": 0}, {"first": "a"}, {"first": -1}, {"report": 5},
+    ],
+)  # fmt: skip
+def test_settings_out_of_range_are_sentences(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ls.LawscopeError, match=f"{name}={value!r}"):
+        StopWhenLawHolds(None, [], **wrong)

@@ -101,6 +101,11 @@ def test_other_mistakes():
         balance_of(measured([0, -1]))
     with pytest.raises(ls.LawscopeError, match="tolerance=0"):
         balance_of(measured(-np.arange(7.0)), tolerance=0)
+    with pytest.raises(ls.LawscopeError, match="tolerance='a'"):
+        balance_of(measured(-np.arange(7.0)), tolerance="a")
+    for split in (1.5, True):
+        with pytest.raises(ls.LawscopeError, match=f"split={split} is neither .* choose 1 to 5"):
+            balance_of(measured(-np.arange(7.0)), split)
 
 
 def test_on_a_network_it_is_the_balance_of_its_separation():

@@ -29,5 +29,12 @@ class Bench:
         self.outcomes[study.name] = outcome
 
     @property
+    def training(self):
+        return any(isinstance(job, Train) for _, job in self.crew.queue)
+
+    def was_training(self, event):
+        return isinstance(self.crew.by_ticket[event.ticket], Train)
+
+    @property
     def trained(self):
         return [t.key for job in self.crew.jobs if isinstance(job, Train) for t in job.trainings]

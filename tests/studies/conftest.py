@@ -56,7 +56,7 @@ class InlineCrew:
 
     def __init__(self):
         self.queue = deque()
-        self.jobs = []
+        self.jobs, self.by_ticket = [], {}
 
     @property
     def free(self):
@@ -64,6 +64,7 @@ class InlineCrew:
 
     def submit(self, ticket, job):
         self.jobs.append(job)
+        self.by_ticket[ticket] = job
         self.queue.append((ticket, job))
 
     def events(self, timeout):

@@ -65,6 +65,50 @@ def test_epochs_that_were_not_kept_are_trained_again_and_those_that_were_stay(be
     assert len(bench.trained) == before
 
 
+def test_damage_is_mended_with_the_epochs_of_all_studies(bench, monkeypatch):
+    study = undertaking("toy/quick")
+    early, late = looking_at(study, [0]), looking_at(undertaking("toy/two-words"), [1])
+    events, done = bench.crew.events, []
+
+    def damaging(timeout):
+        if len(bench.crew.queue) == 2 and not done and not bench.training:
+            done.append(True)
+            damage(bench.store, *study.needed)
+        return events(timeout)
+
+    monkeypatch.setattr(bench.crew, "events", damaging)
+    with pytest.warns(LawscopeWarning, match="trained again"):
+        outcomes = bench.run(early, late)
+    assert done
+    assert not any(isinstance(outcome, Failure) for outcome in outcomes.values())
+    assert len(bench.trained) == len(early.needed | late.needed) + len(study.needed)
+    assert all(bench.store.sound(t) for t in [*early.needed.values(), *late.needed.values()])
+
+
+def test_a_study_that_has_its_epochs_does_not_fail_with_one_that_wants_others(bench, monkeypatch):
+    study, more = undertaking("toy/quick"), looking_at(undertaking("toy/two-words"), [0])
+    bench.run(study)
+    events = bench.crew.events
+
+    def losing(timeout):
+        return [Lost(e.ticket, "killed") if bench.was_training(e) else e for e in events(timeout)]
+
+    monkeypatch.setattr(bench.crew, "events", losing)
+    outcomes = bench.run(study, more)
+    assert "killed" in outcomes["toy/two-words"].why
+    assert outcomes["toy/quick"].numbers["loss"]
+
+
+def test_epochs_of_a_damaged_entry_are_kept_again(bench):
+    study = undertaking("toy/quick")
+    early = looking_at(study, [0])
+    bench.run(early)
+    damage(bench.store, *study.needed)
+    with pytest.warns(LawscopeWarning, match="trained again"):
+        bench.run(study)
+    assert all(bench.store.sound(t) for t in early.needed.values())
+
+
 def test_a_study_is_measured_before_the_trainings_of_others_are_done(bench):
     bench.crew.size = 1
     bench.run(undertaking("toy/quick"), undertaking("toy/slow", epochs=2))
@@ -127,12 +171,18 @@ def test_a_lost_start_fails_what_begins_from_it(bench, monkeypatch):
     assert "killed twice" in outcome.why
 
 
+def damage(store, *keys):
+    for key in keys:
+        (weights,) = store.place(key).glob("*.safetensors")
+        weights.write_bytes(b"rubbish")
+
+
 def test_a_damaged_entry_is_reported_and_trained_again(bench):
     study = undertaking("toy/quick")
     bench.run(study)
     key = next(iter(study.needed))
     before = bench.store.run(study.needed[key]).loss
-    (bench.store.place(key) / "weights.safetensors").write_bytes(b"rubbish")
+    damage(bench.store, key)
     bench.crew.jobs.clear()
     with pytest.warns(LawscopeWarning, match=key):
         bench.run(undertaking("toy/quick"))

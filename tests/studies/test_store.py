@@ -78,8 +78,13 @@ def test_a_diverged_run_is_kept_and_its_record_is_json(store):
     assert store.run(TRAINING).loss != store.run(TRAINING).loss
 
 
+def weights_of(place):
+    (path,) = place.glob("*.safetensors")
+    return path
+
+
 def flip_a_weight(place):
-    path = place / "weights.safetensors"
+    path = weights_of(place)
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(content)
@@ -96,7 +101,7 @@ def change_the_loss(place):
 
 
 def lose_the_weights(place):
-    (place / "weights.safetensors").unlink()
+    weights_of(place).unlink()
 
 
 def exchange_it(place):
@@ -196,7 +201,7 @@ def test_a_claim_is_exclusive_between_processes_and_vanishes_when_one_is_killed(
 
 
 def note(store, tmp_path, training, name="result.json"):
-    uses.note_use(store, "toy/quick", "smoke", tmp_path / name, [training.key])
+    uses.note_use(store, "toy/quick", "smoke", tmp_path / name, {training.key: training})
     return tmp_path / name
 
 

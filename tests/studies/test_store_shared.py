@@ -109,14 +109,14 @@ def test_what_is_being_written_is_no_leftover_even_if_it_was_begun_a_moment_ago(
 
 
 def test_a_note_that_vanishes_while_notes_are_read(store, tmp_path, monkeypatch):
-    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", [TRAINING.key])
+    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
     (noted,) = (store.folder / "uses").iterdir()
     before(monkeypatch, Path, "read_bytes", lambda: noted.unlink(missing_ok=True))
     assert uses.uses(store) == []
 
 
 def test_a_note_that_may_not_be_read_keeps_gc_from_removing(store, tmp_path, monkeypatch):
-    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", [TRAINING.key])
+    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
     monkeypatch.setattr(Path, "read_bytes", DENIED)
     with pytest.raises(LawscopeError, match=r"cannot be read \(Permission denied\)"):
         clearing.clear(store)
@@ -162,7 +162,7 @@ def test_a_mark_that_is_no_mark_is_another_version(store):
 
 def test_the_size_of_what_vanishes_is_nothing(store, monkeypatch):
     size = store.size(TRAINING.key)
-    weights = store.place(TRAINING.key) / "weights.safetensors"
+    (weights,) = store.place(TRAINING.key).glob("*.safetensors")
     lost, stat = weights.stat().st_size, Path.stat
 
     def vanish(path, **options):
@@ -180,7 +180,7 @@ def test_an_entry_gives_way_to_one_that_keeps_more_epochs(store):
     store.discard_damaged(TRAINING.keeping([0]))
     assert store.sound(TRAINING)
     store.write(packed(1.0, kept=(0, 600)))
-    assert store.kept(TRAINING.key) == [0, 600]
+    assert store.kept(TRAINING) == {0, 600}
     assert store.run(TRAINING.keeping([0])).weights[0]["w"][0] == 1.0
     with pytest.warns(LawscopeWarning, match="was trained twice"):
         store.write(packed(2.0))
@@ -190,4 +190,70 @@ def test_an_entry_gives_way_to_one_that_keeps_more_epochs(store):
 
 
 def test_of_an_entry_that_is_not_there_nothing_is_kept(tmp_path):
-    assert Store(tmp_path / "empty").kept(TRAINING.key) == []
+    assert Store(tmp_path / "empty").kept(TRAINING) == set()
+
+
+def killed(*arguments, **options):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("moment", ["replace", "unlink"])
+def test_a_process_killed_while_an_entry_gives_way_loses_neither(store, monkeypatch, moment):
+    monkeypatch.setattr(Path, moment, killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.write(packed(1.0, kept=(0, 600)))
+    monkeypatch.undo()
+    assert store.sound(TRAINING)
+    assert store.kept(TRAINING) == ({600} if moment == "replace" else {0, 600})
+    store.write(packed(1.0, kept=(0, 10, 600)))
+    assert store.sound(TRAINING.keeping([0, 10]))
+    assert len(list(store.place(TRAINING.key).iterdir())) == 2
+
+
+def test_who_reads_an_entry_that_gives_way_reads_the_new_one(store, monkeypatch):
+    read, once = Path.read_bytes, []
+
+    def late(path):
+        if path.suffix == ".safetensors" and not once:
+            once.append(path)
+            store.write(packed(1.0, kept=(0, 600)))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", late)
+    assert store.run(TRAINING).weights[600]["w"][0] == 1.0
+
+
+def test_gc_judges_an_entry_again_when_nobody_writes_it(store, tmp_path, monkeypatch):
+    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
+    record = store.place(TRAINING.key) / "run.json"
+    text = record.read_text()
+    record.write_text("")  # somebody is writing it
+    before(monkeypatch, Store, "claim", lambda: record.write_text(text))
+    assert clearing.clear(store).entries == 0
+    assert store.sound(TRAINING)
+
+
+def test_gc_leaves_what_a_later_version_trained(store, monkeypatch):
+    monkeypatch.setattr(clearing, "REVISION", clearing.REVISION - 1)
+    assert clearing.clear(store).entries == 0
+    assert store.sound(TRAINING)
+
+
+def test_an_entry_counts_where_it_has_the_epochs_and_is_of_today(store, monkeypatch):
+    assert store.keeps(TRAINING.key, [600])
+    assert not store.keeps(TRAINING.key, [0, 600])
+    assert not store.keeps("nothing", [600])
+    monkeypatch.setattr("lawscope.studies.store.REVISION", 99)
+    assert not store.keeps(TRAINING.key, [600])
+
+
+def test_only_the_epochs_asked_for_are_given(store):
+    store.write(packed(1.0, kept=(0, 10, 600)))
+    assert list(store.run(TRAINING).weights) == [600]
+    assert sorted(store.run(TRAINING.keeping([10])).weights) == [10, 600]
+
+
+@pytest.mark.parametrize("epoch", [-1, 601])
+def test_epochs_that_never_come_cannot_be_kept(epoch):
+    with pytest.raises(LawscopeError, match=f"checkpoints {epoch} .* give epochs from 0 to 600"):
+        TRAINING.keeping([epoch])

@@ -164,9 +164,9 @@ def status(store: Place = None) -> None:
     size = size_text(sum(place.size(key) for key in keys))
     typer.echo(f"{len(keys)} trainings, {size}; {len(held)} are being trained now")
     for use in uses(place):
-        trained = sum(key in keys for key in use.keys)
+        trained = sum(place.keeps(key, epochs) for key, epochs in use.entries.items())
         end = use.result if use.finished else "no result yet"
-        typer.echo(f"{use.study} ({use.preset}): {trained} of {len(use.keys)} trained; {end}")
+        typer.echo(f"{use.study} ({use.preset}): {trained} of {len(use.entries)} trained; {end}")
 
 
 @app.command()

@@ -15,6 +15,7 @@ from lawscope.errors import LawscopeError
 from lawscope.laws.separation import separation
 from lawscope.laws.separation_result import Separation
 from lawscope.laws.verdict import STRAIGHT
+from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,8 +84,11 @@ class StopWhenLawHolds:
         report: Callable[[str], None] | None = None,
         **settings: Any,
     ) -> None:
-        if every < 1 or window < 1:
-            raise LawscopeError(f"every={every} and window={window} must both be at least 1.")
+        every = whole_number("every", every, 1, "epochs would never come round")
+        window = whole_number("window", window, 1, "is no measurement")
+        first = whole_number("first", first, 0, "is before the training")
+        if report is not None and not callable(report):
+            raise LawscopeError(f"report={report!r} cannot be called; give print, say.")
         if settings.get("uncertainty", "jackknife") is None:
             raise LawscopeError("The rule needs an interval; leave uncertainty='jackknife'.")
         if isinstance(loader, Iterator):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lawscope.errors import LawscopeError
 from lawscope.laws.line import log_or_nan
 from lawscope.laws.separation_result import Separation, finite
+from lawscope.whole_number import is_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,8 +162,7 @@ def balance_of(
 ) -> TransferBalance:
     """The balance of a network that has been measured; arguments as in :func:`transfer_balance`."""
     cut = _cut(measured.stations, split)
-    if not tolerance > 0:
-        raise LawscopeError(f"tolerance={tolerance} leaves nothing balanced; give one above 0.")
+    _check_tolerance(tolerance)
     curve = log_or_nan(measured.values)
     bottom, top, difference, balance = (float(v) for v in _numbers(curve, cut))
     interval: dict[str, tuple[float, float]] = {}
@@ -206,12 +206,25 @@ def _cut(stations: Sequence[str], split: int | str | None) -> int:
             near = difflib.get_close_matches(split, stations, n=3, cutoff=0.3) or stations[1:last]
             raise LawscopeError(f"There is no station '{split}'; did you mean {' or '.join(near)}?")
         split = stations.index(split)
+    if not is_whole(split):
+        raise LawscopeError(
+            f"split={split!r} is neither a number of layers nor a station; choose 1 to {last - 1}."
+        )
     if not 0 < split < last:
         raise LawscopeError(
             f"split={split} leaves the bottom or the top empty; choose 1 to {last - 1} of the "
             f"{last} layers."
         )
-    return split
+    return int(split)
+
+
+def _check_tolerance(tolerance: Any) -> None:
+    try:
+        if tolerance > 0:
+            return
+    except TypeError:
+        pass
+    raise LawscopeError(f"tolerance={tolerance!r} leaves nothing balanced; give one above 0.")
 
 
 def _judge(interval: tuple[float, float], tolerance: float) -> Balance:

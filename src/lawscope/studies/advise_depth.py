@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from lawscope.progress import Advance, progress
 from lawscope.studies.depth_advice import DepthAdvice, weigh
 from lawscope.training.recipe import Recipe
 from lawscope.training.stack import train_stack
+from lawscope.whole_number import is_whole, whole_number
 from lawscope.zoo.arrays import Dataset
 from lawscope.zoo.datasets import as_inputs, balanced, resize
 from lawscope.zoo.find import find_data
@@ -73,10 +74,10 @@ def advise_depth(
         ((2, 2), True)
     """
     tried = _depths(depths)
-    seeds = _whole("seeds", seeds, 2, "shows no spread")
-    per_class = _whole("per_class", per_class, 2, "has no spread within a class")
-    width = _whole("width", width, 2, "leaves no room to separate classes")
-    epochs = _whole("epochs", epochs, 1, "would not train the networks")
+    seeds = whole_number("seeds", seeds, 2, "shows no spread")
+    per_class = whole_number("per_class", per_class, 2, "has no spread within a class")
+    width = whole_number("width", width, 2, "leaves no room to separate classes")
+    epochs = whole_number("epochs", epochs, 1, "would not train the networks")
     lr = _rate(lr)
     dataset = find_data(data, data_dir=data_dir, size=size)
     x, y = _samples(dataset, per_class, size)
@@ -103,25 +104,13 @@ def advise_depth(
 def _depths(depths: object) -> tuple[int, ...]:
     """The depths in rising order, each once."""
     given = list(depths) if isinstance(depths, Iterable) and not isinstance(depths, str) else []
-    tried = sorted({int(depth) for depth in given if _is_whole(depth)})
-    if len(tried) < 2 or tried[0] < 2 or not all(map(_is_whole, given)):
+    tried = sorted({int(depth) for depth in given if is_whole(depth)})
+    if len(tried) < 2 or tried[0] < 2 or not all(map(is_whole, given)):
         raise LawscopeError(
             f"depths={given or depths!r}: give two or more different whole numbers, each from 2, "
             "such as (2, 4, 8)."
         )
     return tuple(tried)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _whole(name: str, value: Any, least: int, lacks: str) -> int:
-    if not _is_whole(value):
-        raise LawscopeError(f"{name}={value!r} is no whole number; give at least {least}.")
-    if value < least:
-        raise LawscopeError(f"{name}={value} {lacks}; give at least {least}.")
-    return int(value)
 
 
 def _rate(lr: Any) -> float:

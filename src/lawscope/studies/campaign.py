@@ -132,7 +132,7 @@ class Campaign:
             if why := " ".join(missing[dataset] for dataset in missing if dataset in datasets):
                 self._without(name, settings, NOT_TRIED, why)
                 continue
-            note_use(self.store, name, self.preset, self._file(name), list(needed))
+            note_use(self.store, name, self.preset, self._file(name), needed)
             undertakings.append(Undertaking(name, settings, needed))
         return undertakings
 

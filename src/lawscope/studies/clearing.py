@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lawscope.studies.entry import DamagedEntryError, read_record, size
+from lawscope.studies.entry import size
 from lawscope.studies.plan import REVISION
 from lawscope.studies.store import Store
 from lawscope.studies.uses import forget_use, uses
@@ -32,13 +32,11 @@ def clear(store: Store, *, dry_run: bool = False) -> Cleared:
         store: where.
         dry_run: only count.
     """
-    kept = {key for use in uses(store) if use.kept for key in use.keys}
+    kept = {key for use in uses(store) if use.kept for key in use.entries}
     entries = removed = 0
     for key in store.entries():
-        if key in kept and not _of_the_past(store, key):
-            continue
         bytes_there = store.size(key)
-        if _remove(store, key, dry_run):
+        if _remove(store, key, needed=key in kept, dry_run=dry_run):
             entries, removed = entries + 1, removed + bytes_there
     leftovers, left = _clear_leftovers(store, dry_run)
     if not dry_run:
@@ -48,20 +46,15 @@ def clear(store: Store, *, dry_run: bool = False) -> Cleared:
     return Cleared(entries, leftovers, removed + left)
 
 
-def _of_the_past(store: Store, key: str) -> bool:
-    """Whether no training of today has this key any more."""
-    try:
-        return bool(read_record(store.place(key))["settings"]["revision"] != REVISION)
-    except (DamagedEntryError, KeyError):
-        return True
-
-
-def _remove(store: Store, key: str, dry_run: bool) -> bool:
-    """Remove an entry unless a process has it; says whether it did."""
+def _remove(store: Store, key: str, *, needed: bool, dry_run: bool) -> bool:
+    """Remove an entry unless a process has it or it is needed; says whether it did."""
     claim = store.claim(key)
     if claim is None:
         return False
     try:
+        revision = store.revision(key)  # under the claim: nobody is writing it now
+        if revision > REVISION or (needed and revision == REVISION):
+            return False
         return dry_run or store.remove(key)
     finally:
         claim.release()

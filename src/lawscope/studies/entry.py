@@ -1,7 +1,8 @@
-"""One finished training as bytes and as a folder: ``run.json`` and ``weights.safetensors``.
+"""One finished training as bytes and as a folder: ``run.json`` and ``<checksum>.safetensors``.
 
 The record names the checksum of the weights and carries its own, so that what is read is what was
-written. Weights load without executing code.
+written. The name of the weights is their checksum, so that an entry can give way to another one
+without a moment in between. Weights load without executing code.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lawscope.studies.plan import Training
 if TYPE_CHECKING:
     from lawscope.studies.finished import Run
 
-RECORD, WEIGHTS = "run.json", "weights.safetensors"
+RECORD, WEIGHTS = "run.json", ".safetensors"
 
 
 class DamagedEntryError(LawscopeError):
@@ -68,7 +69,7 @@ def pack(run: Run) -> Packed:
 
 
 def unpack(packed: Packed, training: Training) -> Run:
-    """The run that was packed."""
+    """The run that was packed, with the weights that ``training`` asks for and no others."""
     from safetensors.torch import load
 
     from lawscope.studies.finished import Run
@@ -76,7 +77,8 @@ def unpack(packed: Packed, training: Training) -> Run:
     weights: dict[int, dict[str, Any]] = {}
     for name, tensor in load(packed.weights).items():
         epoch, _, inside = name.partition("/")
-        weights.setdefault(int(epoch), {})[inside] = tensor
+        if int(epoch) in training.kept:
+            weights.setdefault(int(epoch), {})[inside] = tensor
     record = packed.record
     measured = {k: float(record[k]) for k in ("loss", "accuracy", "test_accuracy", "seconds")}
     return Run(training, weights, **measured)
@@ -89,11 +91,22 @@ def write(packed: Packed, folder: Path) -> None:
         "record": _checksum(packed.record),
     }
     document = json.dumps({"sha256": checksums, "record": packed.record}, indent=1)
-    for name, content in ((WEIGHTS, packed.weights), (RECORD, document.encode())):
+    weights = f"{checksums['weights']}{WEIGHTS}"
+    for name, content in ((weights, packed.weights), (RECORD, document.encode())):
         with (folder / name).open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+
+
+def give_way(old: Path, new: Path) -> None:
+    """Move the files of a new entry over those of an old one; who reads finds one of both whole."""
+    (fresh,) = new.glob(f"*{WEIGHTS}")
+    fresh.replace(old / fresh.name)
+    (new / RECORD).replace(old / RECORD)  # from here on it is the new one
+    for path in old.glob(f"*{WEIGHTS}"):
+        if path.name != fresh.name:
+            path.unlink(missing_ok=True)
 
 
 def read(folder: Path, training: Training) -> Packed:
@@ -114,12 +127,15 @@ def read_for(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> 
         raise DamagedEntryError(
             f"{folder} lacks the weights after {', '.join(map(str, lacking))} epochs."
         )
+    path = folder / f"{checksum}{WEIGHTS}"
     try:
-        weights = (folder / WEIGHTS).read_bytes()
+        weights = path.read_bytes()
     except OSError as error:
-        raise DamagedEntryError(f"{folder / WEIGHTS} cannot be read ({error.strerror}).") from error
+        if _read_record(folder)[1] != checksum:  # it has just given way to another one
+            return read_for(folder, settings, kept)
+        raise DamagedEntryError(f"{path} cannot be read ({error.strerror}).") from error
     if hashlib.sha256(weights).hexdigest() != checksum:
-        raise DamagedEntryError(f"{folder / WEIGHTS} is not what was written (SHA-256 differs).")
+        raise DamagedEntryError(f"{path} is not what was written (SHA-256 differs).")
     return Packed(record, weights)
 
 

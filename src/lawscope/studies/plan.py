@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from lawscope.errors import LawscopeError
 from lawscope.training.recipe import Recipe
 
 # Raise this when a change to data, networks or training makes stored networks differ from what the
@@ -118,6 +119,14 @@ class Training:
     copied: int | None = None
     trained: tuple[int, int] | None = None
     classifier: Literal["learned", "simplex"] = "learned"
+
+    def __post_init__(self) -> None:
+        """Refuse epochs that there are not: their weights could never be kept."""
+        if never := sorted(e for e in self.checkpoints if not 0 <= e <= self.recipe.epochs):
+            raise LawscopeError(
+                f"checkpoints {', '.join(map(str, never))} of a training of {self.recipe.epochs} "
+                f"epochs; give epochs from 0 to {self.recipe.epochs}."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """What the weights depend on, as JSON has it: all settings but ``checkpoints``."""

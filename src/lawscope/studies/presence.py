@@ -53,4 +53,4 @@ class _Try(threading.Thread):
                 load(self._dataset)
             self._found[self._dataset] = None
         except (LawscopeError, OSError) as error:
-            self._found[self._dataset] = str(error)
+            self._found[self._dataset] = f"{str(error).rstrip('.')}."

@@ -61,11 +61,13 @@ class Runner:
         self._stored: set[str] = set()
         self._mended: set[str] = set()  # starts that were damaged once in this run
         self._failed: dict[str, Failure] = {}
+        self._wanted: dict[str, Training] = {}  # with all epochs that any study asks for
 
     def run(self, undertakings: Iterable[Undertaking]) -> None:
         """Train what is missing and measure everything."""
         self._open = list(undertakings)
-        self._plan(each_once(t for study in self._open for t in study.needed.values()))
+        self._wanted = each_once(t for study in self._open for t in study.needed.values())
+        self._plan(self._wanted)
         try:
             while self._open or self._measuring:
                 self._begin_measuring()
@@ -82,18 +84,30 @@ class Runner:
         self._waiting += stacks_of(missing, self._trainers.size, self._cost)
         self._display.expect(sum(t.recipe.epochs for t in missing))
 
-    def _train_again(self, trainings: Mapping[str, Training]) -> None:
+    def _train_again(self, keys: Iterable[str]) -> None:
         """Plan anew those whose entries are not sound any more."""
-        self._stored -= trainings.keys()
-        self._plan(trainings)
+        again = {key: self._wanted[key] for key in keys}
+        self._stored -= again.keys()
+        self._plan(again)
+
+    def _lost(self, needed: Mapping[str, Training]) -> list[Failure]:
+        """Why some of these cannot be had.
+
+        A training that failed is no loss where an older entry has the epochs that are needed here.
+        """
+        failed = [(self._failed[key], t) for key, t in needed.items() if key in self._failed]
+        return [why for why, training in failed if not self._store.sound(training)]
+
+    def _settled(self, needed: Mapping[str, Training]) -> bool:
+        """Whether none of these is still to be trained."""
+        return needed.keys() <= self._stored | self._failed.keys()
 
     def _begin_measuring(self) -> None:
         for study in list(self._open):
-            failures = [self._failed[key] for key in study.needed if key in self._failed]
-            if failures:
+            if failures := self._lost(study.needed):
                 self._open.remove(study)
                 self._finish(study, failures[0])
-            elif self._measurers.free and study.needed.keys() <= self._stored:
+            elif self._measurers.free and self._settled(study.needed):
                 self._open.remove(study)
                 job = Measure(study.name, dict(study.settings), self._store.folder)
                 ticket = self._submit(self._measurers, job, f"measuring {study.name}", None)
@@ -114,12 +128,11 @@ class Runner:
 
     def _ready(self, stack: Stack) -> bool:
         """Whether all it begins from is stored; a stack whose start failed fails with it."""
-        lost = [self._failed[key] for key in stack.starts if key in self._failed]
-        if lost:
+        if lost := self._lost(stack.starts):
             self._waiting.remove(stack)
             self._fail(stack, lost[0])
             return False
-        return stack.starts.keys() <= self._stored
+        return self._settled(stack.starts)
 
     def _begin(self, stack: Stack) -> None:
         """Claim what another process has not claimed or finished meanwhile, and train that."""
@@ -152,9 +165,9 @@ class Runner:
                 self._stored.add(training.key)
                 self._display.expect(-training.recipe.epochs)
             else:
-                self._store.discard_damaged(training)
                 # What an entry of other epochs keeps, some study needs: the new one keeps it too.
-                ours.append(training.keeping(self._store.kept(training.key)))
+                ours.append(training.keeping(self._store.kept(training)))
+                self._store.discard_damaged(training)
         if theirs:
             self._elsewhere.append(stack.only(theirs))
         return ours
@@ -167,7 +180,7 @@ class Runner:
             return
         self._mended |= starts.keys()
         self._waiting.append(stack)
-        self._train_again(starts)
+        self._train_again(starts.keys())
 
     def _submit(self, crew: Crew, job: Job, words: str, total: int | None) -> int:
         ticket = next(self._tickets)
@@ -230,7 +243,7 @@ class Runner:
         if isinstance(event, Done):
             self._finish(study, event.value)
             return
-        damaged = {k: t for k, t in study.needed.items() if not self._store.sound(t)}
+        damaged = [key for key, t in study.needed.items() if not self._store.sound(t)]
         # What was damaged then may be whole by now: another process has trained it again.
         seen = isinstance(event, Raised) and event.kind == DamagedEntryError.__name__
         if (damaged or seen) and not study.repaired:

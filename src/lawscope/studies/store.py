@@ -3,7 +3,7 @@
 ::
 
     <store>/lawscope-store.json   the format number
-            entries/<key>/        run.json, weights.safetensors
+            entries/<key>/        run.json, <checksum>.safetensors
             locks/<key>.lock      held by the process that trains it; freed when that process ends
             unfinished/           entries being written; renamed into place when whole
             uses/                 which result needs which entries
@@ -16,15 +16,16 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.studies import entry
-from lawscope.studies.plan import Training
+from lawscope.studies.plan import REVISION, Training
 from lawscope.studies.store_format import (
     MARK,
     PARTS,
@@ -109,12 +110,24 @@ class Store:
         """
         return entry.read(self.place(training.key), training)
 
-    def kept(self, key: str) -> list[int]:
-        """The epochs whose weights an entry has; none where it is not there."""
+    def kept(self, training: Training) -> set[int]:
+        """The epochs that the record of its entry names; none where there is no such record."""
+        return set(self._record(training.key).get("kept", ()))
+
+    def keeps(self, key: str, epochs: Iterable[int]) -> bool:
+        """Whether an entry of this revision has the weights after these epochs, by its record."""
+        current = self.revision(key) == REVISION
+        return current and set(epochs) <= set(self._record(key).get("kept", ()))
+
+    def revision(self, key: str) -> int:
+        """The revision that trained an entry; 0 where its record cannot be read."""
+        return int(self._record(key).get("settings", {}).get("revision", 0))
+
+    def _record(self, key: str) -> dict[str, Any]:
         try:
-            return list(entry.read_record(self.place(key))["kept"])
+            return entry.read_record(self.place(key))
         except entry.DamagedEntryError:
-            return []
+            return {}
 
     def run(self, training: Training) -> Run:
         """The finished training; what a :class:`~lawscope.studies.lab.Lab` reads."""
@@ -175,8 +188,7 @@ class Store:
         try:
             entry.read_for(place, packed.record["settings"], packed.record["kept"])
         except entry.DamagedEntryError:
-            self.remove(place.name)
-            temporary.rename(place)
+            entry.give_way(place, temporary)
         else:
             words = f"{place} was trained twice: another machine did not see its lock. One is kept."
             warnings.warn(words, LawscopeWarning, stacklevel=4)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lawscope.report.files import write_whole
+from lawscope.studies.plan import Training
 from lawscope.studies.store import Store
 from lawscope.studies.store_format import cannot_read
 
@@ -19,12 +20,15 @@ UNFINISHED_DAYS = 30.0
 
 @dataclass(frozen=True)
 class Use:
-    """A study that was planned: where its result goes, and the entries it reads."""
+    """A study that was planned: where its result goes, and which epochs of which entries it reads.
+
+    ``entries`` are the epochs by key.
+    """
 
     study: str
     preset: str
     result: str
-    keys: tuple[str, ...]
+    entries: dict[str, list[int]]
     planned: float
 
     @property
@@ -38,9 +42,12 @@ class Use:
         return self.finished or time.time() - self.planned < UNFINISHED_DAYS * 86400
 
 
-def note_use(store: Store, study: str, preset: str, result: Path, keys: Sequence[str]) -> None:
+def note_use(
+    store: Store, study: str, preset: str, result: Path, needed: Mapping[str, Training]
+) -> None:
     """Remember what a study needs, before its first training."""
-    use = Use(study, preset, str(result.absolute()), tuple(keys), time.time())
+    entries = {key: sorted(training.kept) for key, training in needed.items()}
+    use = Use(study, preset, str(result.absolute()), entries, time.time())
     write_whole(json.dumps(asdict(use)), _file(store, use))
 
 
@@ -53,13 +60,12 @@ def uses(store: Store) -> list[Use]:
     found = []
     for path in (store.folder / "uses").glob("*.json"):
         try:
-            noted = json.loads(path.read_bytes())
-            found.append(Use(**{**noted, "keys": tuple(noted["keys"])}))
+            found.append(Use(**json.loads(path.read_bytes())))
         except FileNotFoundError:  # another process has forgotten it since
             continue
         except OSError as error:
             raise cannot_read(store.folder, error) from error
-        except (ValueError, TypeError, KeyError):  # no note: it protects nothing
+        except (ValueError, TypeError):  # no note of this version: it protects nothing
             continue
     return sorted(found, key=lambda use: (use.study, use.preset, use.result))
 
