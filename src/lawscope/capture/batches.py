@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class Batch:
     kwargs: dict[str, Any]
     labels: Tensor | None
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of samples: of labels, where an input has as many rows, else of the first rows."""
         rows = [len(t) for t in (self.first, *tensors_in((self.args, self.kwargs))) if t.dim()]

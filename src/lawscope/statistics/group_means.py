@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lawscope.statistics.group_index import counted
 from lawscope.statistics.widen import Widener, column_blocks
 
 FEW = 64  # samples whose mean is a point near all of them
@@ -44,7 +45,7 @@ class GroupMeans:
         blocks = self._widener.blocks(features, self.shift)
         for sums, (_, block) in zip(self._sums, blocks, strict=True):
             sums.index_add_(0, rows_here, block)
-        self.counts += torch.bincount(rows, minlength=len(self.counts))
+        self.counts += counted(rows, len(self.counts))
 
     def means(self) -> Tensor:
         """Group means minus ``shift``, shape (G, d); zero where a group is empty."""

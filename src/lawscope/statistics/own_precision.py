@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 import torch
 
 
-@contextmanager
-def own_precision(*kinds: str) -> Iterator[None]:
+def own_precision(*kinds: str) -> AbstractContextManager[object]:
     """Switch off the autocast of a network, or of the user, which would round to half precision.
 
     Args:
@@ -21,8 +20,17 @@ def own_precision(*kinds: str) -> Iterator[None]:
         ...     (one @ one).dtype
         torch.float32
     """
+    on = [
+        kind
+        for kind in set(kinds)
+        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    ]
+    return _without_autocast(on) if on else nullcontext()  # asked for at every station and batch
+
+
+@contextmanager
+def _without_autocast(kinds: Sequence[str]) -> Iterator[None]:
     with ExitStack() as stack:
-        for kind in set(kinds):
-            if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-                stack.enter_context(torch.autocast(kind, enabled=False))
+        for kind in kinds:
+            stack.enter_context(torch.autocast(kind, enabled=False))
         yield

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lawscope.statistics.between import Frames, Weighting, between_frames, weighted_frames
+from lawscope.statistics.group_index import counted
 from lawscope.statistics.widen import Widener
 
 FAR = 30.0
@@ -153,7 +154,7 @@ class SpanScatter:
         rows_here = rows.to(self.squares.device)
         squares = self.span.squares(features, rows_here // self.span.folds)
         self.squares.index_add_(0, rows_here, squares)
-        self.counts += torch.bincount(rows, minlength=len(self.counts))
+        self.counts += counted(rows, len(self.counts))
 
 
 def _class_means(
