@@ -65,7 +65,8 @@ def test_epochs_that_were_not_kept_are_trained_again_and_those_that_were_stay(be
     assert len(bench.trained) == before
 
 
-def test_damage_is_mended_with_the_epochs_of_all_studies(bench, monkeypatch):
+@pytest.mark.parametrize("file", ["*.safetensors", "run.json"])
+def test_damage_is_mended_with_the_epochs_of_all_studies(bench, monkeypatch, file):
     study = undertaking("toy/quick")
     early, late = looking_at(study, [0]), looking_at(undertaking("toy/two-words"), [1])
     events, done = bench.crew.events, []
@@ -73,7 +74,7 @@ def test_damage_is_mended_with_the_epochs_of_all_studies(bench, monkeypatch):
     def damaging(timeout):
         if len(bench.crew.queue) == 2 and not done and not bench.training:
             done.append(True)
-            damage(bench.store, *study.needed)
+            damage(bench.store, *study.needed, file=file)
         return events(timeout)
 
     monkeypatch.setattr(bench.crew, "events", damaging)
@@ -171,10 +172,10 @@ def test_a_lost_start_fails_what_begins_from_it(bench, monkeypatch):
     assert "killed twice" in outcome.why
 
 
-def damage(store, *keys):
+def damage(store, *keys, file="*.safetensors"):
     for key in keys:
-        (weights,) = store.place(key).glob("*.safetensors")
-        weights.write_bytes(b"rubbish")
+        (path,) = store.place(key).glob(file)
+        path.write_bytes(b"rubbish")
 
 
 def test_a_damaged_entry_is_reported_and_trained_again(bench):

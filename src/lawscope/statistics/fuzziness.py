@@ -141,7 +141,7 @@ def _whitening(between: FloatArray, distance: float, most: int) -> FloatArray:
     A = S⁻²UᵀB comes from the small matrix BBᵀ in half the time.
     """
     scale = max(between.shape) * _EPSILON
-    if len(between) == most:
+    if len(between) == most:  # few classes: contrasts, of which none vanishes by itself
         values, vectors, failed = dsyevd(between @ between.T)
         least = max(EVEN * values[-1], (scale * distance) ** 2)
         if not failed and values[0] > least:

@@ -26,7 +26,7 @@ from lawscope.studies.plan import Training
 if TYPE_CHECKING:
     from lawscope.studies.finished import Run
 
-RECORD, WEIGHTS = "run.json", ".safetensors"
+RECORD, SUFFIX = "run.json", ".safetensors"
 
 
 class DamagedEntryError(LawscopeError):
@@ -91,7 +91,7 @@ def write(packed: Packed, folder: Path) -> None:
         "record": _checksum(packed.record),
     }
     document = json.dumps({"sha256": checksums, "record": packed.record}, indent=1)
-    weights = f"{checksums['weights']}{WEIGHTS}"
+    weights = f"{checksums['weights']}{SUFFIX}"
     for name, content in ((weights, packed.weights), (RECORD, document.encode())):
         with (folder / name).open("wb") as file:
             file.write(content)
@@ -101,10 +101,10 @@ def write(packed: Packed, folder: Path) -> None:
 
 def give_way(old: Path, new: Path) -> None:
     """Move the files of a new entry over those of an old one; who reads finds one of both whole."""
-    (fresh,) = new.glob(f"*{WEIGHTS}")
+    (fresh,) = new.glob(f"*{SUFFIX}")
     fresh.replace(old / fresh.name)
     (new / RECORD).replace(old / RECORD)  # from here on it is the new one
-    for path in old.glob(f"*{WEIGHTS}"):
+    for path in old.glob(f"*{SUFFIX}"):
         if path.name != fresh.name:
             path.unlink(missing_ok=True)
 
@@ -127,7 +127,7 @@ def read_for(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> 
         raise DamagedEntryError(
             f"{folder} lacks the weights after {', '.join(map(str, lacking))} epochs."
         )
-    path = folder / f"{checksum}{WEIGHTS}"
+    path = folder / f"{checksum}{SUFFIX}"
     try:
         weights = path.read_bytes()
     except OSError as error:

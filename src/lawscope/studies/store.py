@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,12 +116,12 @@ class Store:
 
     def keeps(self, key: str, epochs: Iterable[int]) -> bool:
         """Whether an entry of this revision has the weights after these epochs, by its record."""
-        current = self.revision(key) == REVISION
-        return current and set(epochs) <= set(self._record(key).get("kept", ()))
+        record = self._record(key)
+        return _revision(record) == REVISION and set(epochs) <= set(record.get("kept", ()))
 
     def revision(self, key: str) -> int:
         """The revision that trained an entry; 0 where its record cannot be read."""
-        return int(self._record(key).get("settings", {}).get("revision", 0))
+        return _revision(self._record(key))
 
     def _record(self, key: str) -> dict[str, Any]:
         try:
@@ -264,3 +264,7 @@ class Store:
             f"The store {self.folder} cannot be written ({error.strerror or error}); choose "
             f"another folder with --store or {VARIABLE}."
         )
+
+
+def _revision(record: Mapping[str, Any]) -> int:
+    return int(record.get("settings", {}).get("revision", 0))
