@@ -287,7 +287,8 @@ class _Reader(TorchFunctionMode):
 
     def _see(self, station: Station, activations: Tensor) -> None:
         self.missing.discard(station.name)
-        with _apart(activations.device):
+        # Statistics are no part of the network: keep function modes and autocast out of them.
+        with torch._C.DisableTorchFunction(), own_precision(activations.device.type):
             features = self._rows(station, activations)
             for observer in self.wanted[station.name][1]:
                 observer.see(station, features)
@@ -303,7 +304,7 @@ class _Reader(TorchFunctionMode):
             )
         if station.batch_dim == 1 and activations.dim() > 1:
             activations = activations.transpose(0, 1)
-        if len(activations) != batch.size:
+        if activations.shape[0] != batch.size:
             raise LawscopeError(
                 f"Station '{station.name}' gives activations of shape {tuple(activations.shape)} "
                 f"for {batch.size} samples; one row per sample is needed, so drop it from "
@@ -315,11 +316,4 @@ class _Reader(TorchFunctionMode):
             if loses_mask(activations, self.pooling, batch.mask):
                 self.unmasked.add(station.operation)
             return pool(activations, self.pooling, batch.mask)
-        return activations.reshape(len(activations), -1)
-
-
-@contextmanager
-def _apart(device: torch.device) -> Iterator[None]:
-    """Statistics are no part of the network: keep function modes and autocast out of them."""
-    with torch._C.DisableTorchFunction(), own_precision(device.type):
-        yield
+        return activations if activations.dim() == 2 else activations.reshape(batch.size, -1)

@@ -26,12 +26,14 @@ from lawscope.statistics.between import Weighting
 from lawscope.statistics.bootstrap import bootstrap
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge
+from lawscope.statistics.feature_block import BLOCK_BYTES
 from lawscope.statistics.features import as_labels
 from lawscope.statistics.group_index import GroupIndex
 from lawscope.statistics.memory import DEFAULT_MEMORY, Load, Plan, Strategy, parse_memory, plan
 
 FloatArray = NDArray[np.float64]
 FOLDS = 8
+WAITING_SHARE = 8  # an eighth of the memory is for rows that wait for more of them
 
 
 @law("separation")
@@ -173,12 +175,14 @@ class SeparationObserver:
             return
         self.index.restart()
         operations = list(self.measured)
+        waiting = self.memory // WAITING_SHARE // len(self.plan.rounds[self.round])
         for i in self.plan.rounds[self.round]:
             self.scatter[operations[i]] = ClassScatter(
                 self.plan.strategies[i],
                 weighting=self.weighting,
                 index=self.index,
                 expected=self.session.source.samples,
+                waiting=min(waiting, BLOCK_BYTES),
             )
 
     def _watch_budget(self) -> None:

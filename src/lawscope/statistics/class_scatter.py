@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.between import Weighting
+from lawscope.statistics.feature_block import BLOCK_BYTES
 from lawscope.statistics.features import as_features, as_labels
 from lawscope.statistics.full_scatter import FullScatter
 from lawscope.statistics.group_index import GroupIndex
@@ -20,6 +21,7 @@ from lawscope.statistics.held_features import HeldFeatures
 from lawscope.statistics.memory import STRATEGIES, Strategy
 from lawscope.statistics.own_precision import own_precision
 from lawscope.statistics.span_scatter import Span, SpanScatter
+from lawscope.statistics.waiting_rows import Part, WaitingRows
 
 # Below this D is the rounding of float64 sums: every sample sits on its class mean. Above its
 # inverse the class means differ by rounding only.
@@ -65,6 +67,7 @@ class ClassScatter:
         weighting: "count" as in the paper (003 eq. 1), or "class" for equal class weights.
         index: groups shared with other statistics over the same samples.
         expected: number of samples to come, where it is known; room is made for them at once.
+        waiting: bytes of features that may wait for more of them, in a two-pass statistic.
 
     Example:
         >>> stat = ClassScatter()
@@ -81,10 +84,12 @@ class ClassScatter:
         weighting: Weighting = "count",
         index: GroupIndex | None = None,
         expected: int | None = None,
+        waiting: int = BLOCK_BYTES,
     ) -> None:
         if strategy not in STRATEGIES:
             raise LawscopeError(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}.")
         self.strategy, self.weighting, self.expected = strategy, weighting, expected
+        self.waiting = waiting
         self.index = index if index is not None else GroupIndex(folds)
         self._fresh()
 
@@ -92,6 +97,7 @@ class ClassScatter:
         self._group_means = GroupMeans()
         self._full = FullScatter()
         self._held, self._counted = HeldFeatures(self.expected), 0
+        self._waiting = WaitingRows(self.waiting)
         self._second: SpanScatter | None = None
 
     @property
@@ -106,7 +112,8 @@ class ClassScatter:
 
     @property
     def _means(self) -> GroupMeans:
-        """The group means, those of held features included."""
+        """The group means, those of features that are held or wait included."""
+        self._settle()
         for features, rows in self._held.blocks(self._counted):
             self._group_means.update(features, rows, self.index.groups)
         self._counted = self._held.samples
@@ -130,18 +137,26 @@ class ClassScatter:
 
     def update_rows(self, features: Tensor, rows: Tensor) -> None:
         """Add a batch whose rows the shared index has assigned already."""
-        if self._second is not None:
-            if self.index.groups > len(self._second.counts):
-                raise LawscopeError(_OTHER_DATA)
-            self._second.update(features, rows)
-            return
+        if self._second is not None and self.index.groups > len(self._second.counts):
+            raise LawscopeError(_OTHER_DATA)
         if self.strategy == "scatter":
             self._full.update(features, rows)
-            return
-        if self.strategy == "held":
+        elif self.strategy == "held":
             self._held.add(features, rows)
         else:
-            self._group_means.update(features, rows, self.index.groups)
+            self._sum(self._waiting.add(features, rows))
+
+    def _sum(self, parts: list[Part]) -> None:
+        """Work off rows of a two-pass statistic."""
+        for features, rows in parts:
+            if self._second is not None:
+                self._second.update(features, rows)
+            else:
+                self._group_means.update(features, rows, self.index.groups)
+
+    def _settle(self) -> None:
+        """Work off the rows that wait."""
+        self._sum(self._waiting.drain())
 
     def next_pass(self) -> None:
         """Fix the class means of the first pass; the same batches are to come again."""
@@ -210,6 +225,8 @@ class ClassScatter:
             raise LawscopeError("Only statistics of the same strategy, folds and weighting merge.")
         if (self._second is None) != (other._second is None):
             raise LawscopeError("One of the statistics is in its second pass, the other is not.")
+        self._settle()
+        other._settle()
         if self._second is not None and other._second is not None:
             self._second.squares += other._second.squares
             self._second.counts += other._second.counts
@@ -266,6 +283,11 @@ class ClassScatter:
             self._counted = self._held.samples
         dealt = self._group_counts().view(-1, folds).sum(dim=1)
         self.index.adopt(self.classes, dealt.tolist())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Rows that wait are worked off before a copy is made or sent."""
+        self._settle()
+        return {**self.__dict__, "_waiting": WaitingRows(self.waiting)}
 
     def held(self) -> tuple[Tensor, Tensor]:
         """All held features (n, d) and the class position of each, for a bootstrap."""
@@ -328,6 +350,7 @@ class ClassScatter:
             return gathered.squares.cpu()
         if self._second is None:
             raise LawscopeError("A two-pass statistic needs next_pass() and the data again.")
+        self._settle()
         if not torch.equal(self._second.counts, span.group_counts):
             raise LawscopeError(_OTHER_DATA)
         return self._second.squares.cpu()

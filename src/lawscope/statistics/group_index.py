@@ -6,25 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 # Runs double once every fold holds (per class) 8, 32, 128 and 512 samples, so that folds of one
 # class never differ by more than a quarter, and a small class is spread as widely as can be.
-_RUNS = ((0, 1), (8, 2), (32, 4), (128, 8), (512, 16))
+_FULL = np.array([0, 8, 32, 128, 512])
+_RUN = np.array([1, 2, 4, 8, 16])
 
 
-def fold_of(number: Tensor, folds: int) -> Tensor:
+def fold_of(number: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
     """Fold of the j-th sample of a class, counted from 0.
 
     Example:
-        >>> fold_of(torch.tensor([0, 1, 2, 3, 15, 16, 17, 18, 19, 20]), 2).tolist()
+        >>> fold_of(np.array([0, 1, 2, 3, 15, 16, 17, 18, 19, 20]), 2).tolist()
         [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
     """
-    fold = torch.zeros_like(number)
-    for per_fold, run in _RUNS:
-        start = per_fold * folds
-        fold = torch.where(number >= start, (number - start) // run % folds, fold)
-    return fold
+    stage = np.searchsorted(_FULL * folds, number, side="right") - 1
+    return np.asarray((number - _FULL[stage] * folds) // _RUN[stage] % folds)
 
 
 def counted(rows: Tensor, groups: int) -> Tensor:
@@ -81,26 +80,25 @@ class GroupIndex:
         Returns:
             Rows on the CPU, shape (B,), int64.
         """
-        labels = labels.detach().to("cpu", torch.int64)
-        present, inverse, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+        # By numpy: on a few hundred labels torch would spend its time on being called.
+        array = labels.detach().to("cpu", torch.int64).numpy()
+        present, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
         for label in present.tolist():
             if label not in self._position:
                 self._add(label)
-        positions = torch.tensor(
-            [self._position[label] for label in present.tolist()], device="cpu"
-        )
+        at = [self._position[label] for label in present.tolist()]
+        positions = np.array(at, dtype=np.int64)
         if self.folds == 1:
-            return positions[inverse]
-        # Rank of a sample among those of its class in this batch, by a stable sort.
-        order = torch.argsort(inverse, stable=True)
-        starts = torch.cumsum(counts, 0) - counts
-        rank = torch.empty_like(inverse)
-        rank[order] = torch.arange(len(labels), device="cpu") - starts[inverse[order]]
-        seen = torch.tensor([self._seen[p] for p in positions.tolist()], device="cpu")
-        fold = fold_of(seen[inverse] + rank, self.folds)
-        for position, count in zip(positions.tolist(), counts.tolist(), strict=True):
+            return torch.from_numpy(positions[inverse])
+        # Number of a sample within its class: its rank in this batch, by a stable sort, and
+        # those that came before.
+        order = np.argsort(inverse, kind="stable")
+        begin = np.array([self._seen[p] for p in at], dtype=np.int64) - (np.cumsum(counts) - counts)
+        number = np.empty_like(array)
+        number[order] = np.arange(len(array)) + np.repeat(begin, counts)
+        for position, count in zip(at, counts.tolist(), strict=True):
             self._seen[position] += count
-        return positions[inverse] * self.folds + fold
+        return torch.from_numpy(positions[inverse] * self.folds + fold_of(number, self.folds))
 
     def adopt(self, classes: Sequence[int], dealt: Sequence[int] | None = None) -> None:
         """Take over a class order, and how many samples of each class are dealt already.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lawscope.statistics.group_index import counted
-from lawscope.statistics.widen import Widener, column_blocks
+from lawscope.statistics.widen import WIDTH, Widener, column_blocks
 
 FEW = 64  # samples whose mean is a point near all of them
 
@@ -42,9 +42,8 @@ class GroupMeans:
             self.shift = features[:FEW].mean(dim=0, dtype=torch.float64)
         self._grow(groups, self.shift)
         rows_here = rows.to(features.device)
-        blocks = self._widener.blocks(features, self.shift)
-        for sums, (_, block) in zip(self._sums, blocks, strict=True):
-            sums.index_add_(0, rows_here, block)
+        for some, columns, block in self._widener.blocks(features, self.shift):
+            self._sums[columns.start // WIDTH].index_add_(0, rows_here[some], block)
         self.counts += counted(rows, len(self.counts))
 
     def means(self) -> Tensor:

@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-BLOCK_BYTES = 4 * 10**6  # twice that, in float64, still fits the cache
+from lawscope.statistics.feature_block import BLOCK_BYTES, FeatureBlock
+
 FIRST_BATCHES = 8  # that the first block has room for when nobody knows how many will come
-
-
-@dataclass
-class _Block:
-    """Room for features (capacity, d) and their groups, filled from the front."""
-
-    features: Tensor
-    rows: Tensor
-    filled: int = 0
-
-    def takes(self, features: Tensor) -> bool:
-        """Whether a batch is like the others here and finds room."""
-        return (
-            self.filled + len(features) <= len(self.features)
-            and features.shape[1] == self.features.shape[1]
-            and features.dtype == self.features.dtype
-            and features.device == self.features.device
-        )
-
-    def add(self, features: Tensor, rows: Tensor) -> None:
-        """Copy a batch in."""
-        end = self.filled + len(features)
-        self.features[self.filled : end] = features
-        self.rows[self.filled : end] = rows
-        self.filled = end
 
 
 class HeldFeatures:
@@ -52,7 +26,7 @@ class HeldFeatures:
         self.expected = expected
         self.bytes = 0
         self.samples = 0
-        self._blocks: list[_Block] = []
+        self._blocks: list[FeatureBlock] = []
 
     def add(self, features: Tensor, rows: Tensor) -> None:
         """Keep ``rows`` (B,) and a copy of ``features`` (B, d): the network may overwrite them."""
@@ -71,7 +45,7 @@ class HeldFeatures:
                 yield block.features[held], block.rows[held]
             before += block.filled
 
-    def _room_for(self, features: Tensor) -> _Block:
+    def _room_for(self, features: Tensor) -> FeatureBlock:
         """A block for this batch and those to come: the expected ones, or as many as are held."""
         batch, dim = features.shape
         coming = (self.expected or 0) - self.samples
@@ -79,7 +53,4 @@ class HeldFeatures:
             coming = max(self.samples, FIRST_BATCHES * batch)
         most = BLOCK_BYTES // (dim * features.element_size())
         capacity = max(batch, min(most, coming))
-        return _Block(
-            features.new_empty(capacity, dim),
-            torch.empty(capacity, dtype=torch.int64, device="cpu"),
-        )
+        return FeatureBlock.like(features, capacity)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache
 
 import torch
 
@@ -20,12 +21,16 @@ def own_precision(*kinds: str) -> AbstractContextManager[object]:
         ...     (one @ one).dtype
         torch.float32
     """
-    on = [
-        kind
-        for kind in set(kinds)
-        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    ]
-    return _without_autocast(on) if on else nullcontext()  # asked for at every station and batch
+    on = [kind for kind in kinds if _has_autocast(kind) and torch.is_autocast_enabled(kind)]
+    return _without_autocast(on) if on else _AS_IT_IS  # asked for at every station and batch
+
+
+_AS_IT_IS = nullcontext()
+
+
+@cache
+def _has_autocast(kind: str) -> bool:
+    return torch.amp.is_autocast_available(kind)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from lawscope.statistics.group_index import counted
 from lawscope.statistics.widen import Widener
 
 FAR = 30.0
+STRIP_BYTES = 96  # three vector registers, which matrix products work on at a time
 
 
 class Span:
@@ -41,10 +42,8 @@ class Span:
         self.class_means = class_means[0]
         self.frame: Frames = between_frames(self.class_means, self.counts[0], weighting)
         self.centres = self.frame.matrix @ self.class_means.T
-        # A (shift + x̄_k), one row per class: what projected samples are centred on.
-        self._offsets = ((self.frame.matrix @ shift)[:, None] + self.centres).T.contiguous()
-        self._widener = Widener()
-        self._folds: _FoldSpan | None = None
+        self._whole = _Projection(self.frame.matrix[None], self.centres[None], shift, torch.float64)
+        self._folds: _Projection | None = None
         if self.left_out:
             coordinates, back = _coordinates(means)
             fold_means, self.fold_counts = _class_means(coordinates, table, self.left_out)
@@ -59,17 +58,12 @@ class Span:
 
     def squares(self, features: Tensor, classes: Tensor) -> Tensor:
         """‖A(x − x̄_k)‖² of each sample: with all data, then without each fold; (B, 1 + R)."""
-        matrix = self.frame.matrix
-        whitened = matrix.new_zeros(len(matrix), len(features))
-        for columns, block in self._widener.blocks(features):
-            # This side of the product is the thin one; the other way round is twice as slow.
-            whitened.addmm_(matrix[:, columns], block.T)
-        column = (whitened.T - self._offsets[classes]).square_().sum(dim=1, keepdim=True)
+        column = self._whole.squares(features, classes)
         if not self.left_out:
             return column
         if self._folds is None:
             dtype = torch.promote_types(features.dtype, torch.float32)
-            self._folds = _FoldSpan(self.fold_matrix, self.fold_centres, self.shift, dtype)
+            self._folds = _Projection(self.fold_matrix, self.fold_centres, self.shift, dtype)
         return torch.cat([column, self._folds.squares(features, classes)], dim=1)
 
     def all_frames(self) -> tuple[Tensor, Tensor]:
@@ -96,8 +90,8 @@ class Span:
         return table.view(len(self.group_counts), -1)
 
 
-class _FoldSpan:
-    """The projections without each fold, as two matrix products in one working precision.
+class _Projection:
+    """Deviations from the class means on the directions of some replicates: a matrix product.
 
     Args:
         matrix: A of each replicate, shape (R, r, d).
@@ -115,24 +109,28 @@ class _FoldSpan:
         self.shift = shift.to(dtype) if float(offset.abs().max()) > FAR else None
         if self.shift is not None:
             offset = rows @ (shift - self.shift.to(shift))  # what rounding the shift left over
-        self.matrix = rows.T.to(dtype).contiguous()
         centres = centres.reshape(replicates * rank, -1) + offset[:, None]
-        self.centres = centres.T.to(dtype).contiguous()
         # Sums the r squares of each replicate by a product, which beats a sum over a short axis.
-        same = torch.eye(replicates, dtype=dtype, device=matrix.device)
-        self.summing = same.repeat_interleave(rank, dim=0)
+        same = torch.eye(replicates, device=matrix.device).repeat_interleave(rank, dim=0)
+        # Products are fastest with columns by the strip: ten take longer than twelve.
+        missing = -len(rows) % (STRIP_BYTES // dtype.itemsize)
+        columns, negative, self.summing = (
+            torch.nn.functional.pad(table, (0, 0, 0, missing)).to(dtype)
+            for table in (rows, -centres, same)
+        )
+        self.matrix = columns.T.contiguous()
+        self.negative = negative.T.contiguous()  # products are added to it, and come out centred
         self.widener = Widener(dtype)
 
     def squares(self, features: Tensor, classes: Tensor) -> Tensor:
-        """Shape (B, R)."""
+        """Σ of the squares over the directions of each replicate, shape (B, R)."""
+        deviation = self.negative.index_select(0, classes)
         if self.shift is None and features.dtype == self.matrix.dtype:
-            projected = features @ self.matrix
+            deviation.addmm_(features, self.matrix)
         else:
-            projected = self.matrix.new_zeros(len(features), self.matrix.shape[1])
-            for columns, block in self.widener.blocks(features, self.shift):
-                projected.addmm_(block, self.matrix[columns])
-        projected -= self.centres[classes]
-        return projected.square_() @ self.summing
+            for rows, columns, block in self.widener.blocks(features, self.shift):
+                deviation[rows].addmm_(block, self.matrix[columns])
+        return deviation.square_() @ self.summing
 
 
 class SpanScatter:

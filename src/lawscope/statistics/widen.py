@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-WIDTH = 1024  # columns of a block; with a batch of 256 it is 2 MB and stays in the cache
+HEIGHT, WIDTH = 256, 1024  # rows and columns of a block: 2 MB, which stays in the cache
 
 
 def column_blocks(dim: int) -> list[slice]:
@@ -16,7 +16,7 @@ def column_blocks(dim: int) -> list[slice]:
 
 
 class Widener:
-    """Yields (columns, x[:, columns]) in a wider dtype, reusing one small buffer.
+    """Yields (rows, columns, x[rows, columns]) in a wider dtype, reusing one small buffer.
 
     A batch of conv features is tens of megabytes; widening it whole would cost as much in page
     faults and memory traffic as the statistics themselves.
@@ -30,21 +30,25 @@ class Widener:
 
     def blocks(
         self, features: Tensor, shift: Tensor | None = None
-    ) -> Iterator[tuple[slice, Tensor]]:
-        """Go through the columns of ``features`` (B, d), minus ``shift`` (d,) where it is given.
+    ) -> Iterator[tuple[slice, slice, Tensor]]:
+        """Go through ``features`` (B, d), minus ``shift`` (d,) where it is given.
 
         Each block is valid until the next is asked for.
         """
-        rows, dim = features.shape
-        size = rows * min(dim, WIDTH)
+        samples, dim = features.shape
+        size = min(samples, HEIGHT) * min(dim, WIDTH)
         if self._buffer.numel() < size or self._buffer.device != features.device:
             self._buffer = torch.empty(size, dtype=self._buffer.dtype, device=features.device)
-        for columns in column_blocks(dim):
-            block = self._buffer[: rows * (columns.stop - columns.start)].view(rows, -1)
-            block.copy_(features[:, columns])
-            if shift is not None:
-                block.sub_(shift[columns])
-            yield columns, block
+        all_columns = column_blocks(dim)
+        for start in range(0, samples, HEIGHT):
+            rows = slice(start, min(start + HEIGHT, samples))
+            for columns in all_columns:
+                width = columns.stop - columns.start
+                block = self._buffer[: (rows.stop - start) * width].view(-1, width)
+                block.copy_(features[rows, columns])
+                if shift is not None:
+                    block.sub_(shift[columns])
+                yield rows, columns, block
 
     def __getstate__(self) -> dict[str, Tensor]:
         """The buffer is scratch: leave it out of copies and pickles."""
