@@ -66,3 +66,33 @@ def test_classes_may_have_any_integers_as_names(names: list[int], every_other: b
     assert ls.fuzziness(x, torch.from_numpy(named)) == pytest.approx(
         by_pseudo_inverse(x, y, "count"), rel=1e-9
     )
+
+
+@pytest.mark.parametrize("weighting", ["count", "class"])
+@pytest.mark.parametrize("scale", [1e-160, 1e-110, 1e-30, 1e30, 1e90, 1e105, 1e140])
+def test_the_scale_of_the_features_does_not_matter(weighting: str, scale: float) -> None:
+    generator = np.random.default_rng(0)
+    y = np.arange(90) % 4
+    x = generator.normal(size=(90, 6)) + generator.normal(size=(4, 6))[y] + 1
+    expected = by_pseudo_inverse(x, y, weighting)
+    assert ls.fuzziness(scale * x, y, weighting=weighting) == pytest.approx(expected, rel=1e-9)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("away", [0, 10, 1e3, 1e6, 1e9])
+def test_nor_does_a_translation(away: float) -> None:
+    generator = np.random.default_rng(0)
+    y = np.arange(90) % 4
+    x = generator.normal(size=(90, 6)) + generator.normal(size=(4, 6))[y]
+    expected = by_pseudo_inverse(x, y, "count")
+    digits = max(1e-9, 1e-14 * away)  # that the numbers themselves have left
+    assert ls.fuzziness(x + away, y) == pytest.approx(expected, rel=digits)
+
+
+def test_other_labels_of_one_array_are_seen() -> None:
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(60, 5)), np.arange(60) % 3
+    x += y[:, None]
+    before = ls.fuzziness(x, y)
+    y[:] = np.arange(60) // 20  # written in place
+    assert ls.fuzziness(x, y) == pytest.approx(by_pseudo_inverse(x, y, "count"), rel=1e-9)
+    assert ls.fuzziness(x, y) != pytest.approx(before, rel=1e-3)
