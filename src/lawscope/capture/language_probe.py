@@ -13,7 +13,7 @@ from lawscope.capture.row_norm import RowNorm
 from lawscope.capture.token_batches import Task, TokenBatch, model_inputs
 from lawscope.errors import LawscopeError
 
-SEQUENCES, TOKENS = 2, 16
+SEQUENCES, TOKENS = 2, 7  # hardly a number of heads or experts: shapes tell where tokens are
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,11 @@ class Directions:
         beta: Tensor = torch.linalg.solve_triangular(self.lower.T, half, upper=True)
         return beta if self.weights is None else self.weights @ beta
 
+    def to(self, dtype: torch.dtype) -> Directions:
+        """The same in another precision."""
+        weights = None if self.weights is None else self.weights.to(dtype)
+        return replace(self, lower=self.lower.to(dtype), weights=weights)
+
     def refitted(self, zz: Tensor) -> Directions | None:
         """The same directions with the moments (d, d) of fewer rows, which are overwritten.
 

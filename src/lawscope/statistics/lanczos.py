@@ -22,7 +22,7 @@ def largest_eigenvalue(apply: Map, start: Tensor, accuracy: float) -> float | No
     products take a third of the time of all eigenvalues, at d = 1024 a fifth.
 
     Args:
-        apply: a symmetric positive semidefinite map of vectors (d,), in float64.
+        apply: a symmetric positive semidefinite map of vectors (d,).
         start: a vector (d,) with a share of the largest eigenvector, as a random one has.
         accuracy: relative, at which to stop.
 

@@ -27,6 +27,7 @@ class LeftOut:
         yy: Σ [1|y][1|y]ᵀ over all folds.
         directions: to regress on, with L.
         choose: directions for other moments (d, d) of n rows.
+        work: precision to solve in; that of the products which were summed is enough.
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class LeftOut:
         yy: Tensor,
         directions: Directions,
         choose: Callable[[Tensor, float], Directions],
+        work: torch.dtype = torch.float64,
     ) -> None:
-        self.moments, self.zz, self.zy, self.yy = moments, zz, zy, yy
-        self.directions, self.choose = directions, choose
+        self.moments, self.zz, self.zy, self.yy = moments, zz.to(work), zy, yy
+        self.directions, self.choose, self.work = directions.to(work), choose, work
 
     def __call__(self, fold: int) -> tuple[Tensor, Tensor]:
         """PR of the other folds, and the squared error of predicting this one from them."""
@@ -49,23 +51,26 @@ class LeftOut:
         nothing = torch.full_like(rest.spread, math.nan)
         if rest.n <= self.directions.rank + 1:
             return nothing, nothing
-        own_zz = moments.zz(fold).addr_(own.mean, own.mean, alpha=-own.n)
-        beta = self._coefficients(own, own_zz, rest)
+        mean = own.mean.to(self.work)
+        own_zz = moments.zz(fold, dtype=self.work).addr_(mean, mean, alpha=-own.n)
+        solved = self._coefficients(own, own_zz, rest)
+        beta, seen = solved.double(), (own_zz @ solved).double()
         explained = (rest.zy * beta).sum(dim=0)
         apart = own.target_mean - rest.target_mean - (own.mean - rest.mean) @ beta
-        error = own.spread + (beta * (own_zz @ beta - 2 * own.zy)).sum(dim=0)
+        error = own.spread + (beta * (seen - 2 * own.zy)).sum(dim=0)
         return share(rest.spread - explained, rest.spread), error + own.n * apart.square()
 
     def _coefficients(self, own: Centred, own_zz: Tensor, rest: Centred) -> Tensor:
         """β (d, q) of the other folds."""
-        apart, weight = own.mean - rest.mean, own.n * rest.n / (own.n + rest.n)
+        apart, weight = (own.mean - rest.mean).to(self.work), own.n * rest.n / (own.n + rest.n)
 
         def of_the_others() -> Tensor:
             return (self.zz - own_zz).addr_(apart, apart, alpha=-weight)
 
-        refitted = self.directions.refitted(of_the_others())
-        directions = refitted or self.choose(of_the_others(), rest.n)
-        return directions.from_half(directions.to_half(rest.zy))
+        directions = self.directions.refitted(of_the_others())
+        if directions is None:
+            directions = self.choose(of_the_others().double(), rest.n).to(self.work)
+        return directions.from_half(directions.to_half(rest.zy.to(self.work)))
 
 
 def share(rest: Tensor, spread: Tensor) -> Tensor:

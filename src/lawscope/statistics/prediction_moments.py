@@ -188,21 +188,28 @@ class PredictionMoments:
             self._sum_all(features, targets, folds, self.work)
 
     def _begin(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
-        """Choose coordinates by the first rows, and sum them, in float64 whatever comes later."""
+        """Choose coordinates by the first rows, whose moments are in float64 in any case.
+
+        Products in float32 cannot tell a small direction from rounding.
+        """
         zero = torch.zeros(self.dim, dtype=torch.float64, device=features.device)
-        shift = self.prepare(features, zero, torch.float64).mean(dim=0)
-        self.basis, self.target_shift = FeatureBasis(shift), targets.double().mean(dim=0)
-        self._sum_all(features, targets, folds, torch.float64)
+        prepared = self.prepare(features, zero, self.work)
+        self.basis = FeatureBasis(prepared.mean(dim=0, dtype=torch.float64))
+        self.target_shift = targets.double().mean(dim=0)
+        first = min(FIRST_ROWS * self.dim, len(folds))
+        self._sum_all(features[:first], targets[:first], folds[:first], torch.float64)
         sums = self.moments.yz[:, 0].sum(dim=0)
-        centred_zz = self.moments.zz().addr_(sums, sums, alpha=-1 / len(folds))
-        if not bool(centred_zz.isfinite().all()):
-            return  # NaN among the features; whoever asks for a result is told
-        if ill_conditioned(centred_zz, self.basis.rounding(len(folds)), self.tolerance):
+        centred_zz = self.moments.zz().addr_(sums, sums, alpha=-1 / first)
+        # With NaN among the features there is nothing to choose; who asks for a result is told.
+        if bool(centred_zz.isfinite().all()) and ill_conditioned(
+            centred_zz, self.basis.rounding(first), self.tolerance
+        ):
             self.basis = whitening_basis(
                 self.prepare(features, zero, torch.float64), self.tolerance
             )
             self._forget()
-            self._sum_all(features, targets, folds, torch.float64)
+            first = 0
+        self._sum_all(features[first:], targets[first:], folds[first:], self.work)
 
     def _forget(self) -> None:
         """Empty sums."""

@@ -26,7 +26,7 @@ from lawscope.statistics.token_sums import TokenSums
 from lawscope.statistics.triangular_rows import TriangularRows
 
 FloatArray = NDArray[np.float64]
-EIGENVALUES = 1e-4  # how well those at the ends are known: the condition number to four digits
+EIGENVALUES = 1e-3  # how well those at the ends are known: the condition number to three digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +75,16 @@ def regress(
         tokens: sums per token type for every target, or None.
         tolerance: singular values below this share of the largest count as rounding.
         resolved: eigenvalues below this share of the largest are rounding of the moments.
-        work: precision in which sums per token type are taken through the factor.
+        work: precision of the products that were summed, in which what needs no more is solved:
+            folds left out, sums per token type, singular values at the ends.
     """
     zy, yy = moments.zy.sum(dim=0), moments.yy.sum(dim=0)
     total = centred(zy, yy)
     zz = moments.zz().addr_(total.mean, total.mean, alpha=-total.n)
-    choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved)
+    choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved, work=work)
     directions = choose(zz, total.n)
     spread, explained = total.spread, directions.to_half(total.zy).square().sum(dim=0)
-    left_out = LeftOut(moments, zz, zy, yy, directions, choose)
+    left_out = LeftOut(moments, zz, zy, yy, directions, choose, work)
     present = [f for f in range(moments.folds) if float(moments.counts[f]) > 0]
     without = [left_out(fold) for fold in present] if len(present) > 1 else []
     deleted, errors = [pr for pr, _ in without], [error for _, error in without]
@@ -127,13 +128,19 @@ def _onehot(
 
 
 def _directions(
-    zz: Tensor, n: float, *, basis: FeatureBasis, tolerance: float, resolved: float
+    zz: Tensor,
+    n: float,
+    *,
+    basis: FeatureBasis,
+    tolerance: float,
+    resolved: float,
+    work: torch.dtype,
 ) -> Directions:
     """What to regress on, by the moments (d, d) of n rows about their mean."""
     if basis.inverse is not None:
         return _whitened(zz, basis.inverse, tolerance)
     least_share, least = max(tolerance**2, resolved), basis.rounding(n)
-    found = spanning_columns(zz, least, least_share, EIGENVALUES)
+    found = spanning_columns(zz, least, least_share, EIGENVALUES, work)
     if found is not None:
         off = found.off if len(found.off) else None
         return Directions(found.rank, found.condition, found.condition**2, found.lower, off=off)

@@ -34,7 +34,7 @@ class SpanningColumns:
 
 
 def spanning_columns(
-    zz: Tensor, least: Tensor, share: float, accuracy: float
+    zz: Tensor, least: Tensor, share: float, accuracy: float, work: torch.dtype = torch.float64
 ) -> SpanningColumns | None:
     """Sort out what is dependent at sight: features that never vary, and LayerNorm's.
 
@@ -48,6 +48,8 @@ def spanning_columns(
         least: what rounding leaves of a feature that never varies, shape (d,).
         share: eigenvalues of C below this share of the largest are rounding.
         accuracy: relative, of the eigenvalues at the ends.
+        work: precision of Lanczos' method, whose products wait for memory: float32 takes half as
+            long, and is good for condition numbers of 1000 to a tenth.
 
     Returns:
         None where other features are dependent, which takes all eigenvalues to sort out.
@@ -57,8 +59,9 @@ def spanning_columns(
     scale = spread.sqrt().masked_fill(off, 0.0)
     per_scale = (1 / scale).masked_fill(off, 0.0)
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(len(zz), generator=generator, dtype=torch.float64, device="cpu").to(zz)
-    largest = largest_eigenvalue(lambda v: per_scale * (zz @ (per_scale * v)), start, accuracy)
+    start = torch.randn(len(zz), generator=generator, dtype=work, device="cpu").to(zz.device)
+    at_work, per = zz.to(work), per_scale.to(work)
+    largest = largest_eigenvalue(lambda v: per * (at_work @ (per * v)), start, accuracy)
     if largest is None:
         return None
     null = scale / torch.linalg.vector_norm(scale).clamp(min=1e-300)
@@ -69,12 +72,13 @@ def spanning_columns(
     lower, info = torch.linalg.cholesky_ex(switched_off(zz.clone(), torch.nonzero(off)[:, 0]))
     if int(info):
         return None
-    scale = scale.masked_fill(off, 0.0)
+    scale, null = scale.masked_fill(off, 0.0).to(work), null.to(work)
+    factor = lower.to(work)
 
     def inverse(v: Tensor) -> Tensor:
         inside = scale * (v - null * (null @ v))
-        half = torch.linalg.solve_triangular(lower, inside[:, None], upper=False)
-        solved: Tensor = torch.linalg.solve_triangular(lower.T, half, upper=True)[:, 0] * scale
+        half = torch.linalg.solve_triangular(factor, inside[:, None], upper=False)
+        solved: Tensor = torch.linalg.solve_triangular(factor.T, half, upper=True)[:, 0] * scale
         return torch.sub(solved, null * (null @ solved))
 
     condition = math.nan
