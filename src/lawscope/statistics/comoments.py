@@ -13,7 +13,7 @@ from lawscope.statistics.feature_basis import FeatureBasis
 
 Precision = Literal["float64", "fast"]
 PRECISIONS: tuple[Precision, ...] = ("float64", "fast")
-BLOCK_COLUMNS = 64  # of the triangle; narrower products run below the speed of wide ones
+BLOCK_COLUMNS = 128  # of the triangle; narrower products run below the speed of wide ones
 MOST_BLOCKS = 6
 CONSTANT_TARGET = 1e-13
 

@@ -23,7 +23,7 @@ from lawscope.statistics.token_sums import TokenSums
 
 JOINED_ROWS = 1024  # smaller batches wait for each other: a product of few rows is slow
 JOINED_NUMBERS = 2**21  # rows times d; narrow features wait for more rows
-CHUNK_ROWS = 4096  # widened at a time
+CHUNK_ROWS = 4096  # widened at a time, or as many as wait
 FIRST_ROWS = 2  # times d: what is looked at before coordinates are chosen
 
 Prepare = Callable[[Tensor, Tensor, torch.dtype], Tensor]
@@ -220,8 +220,9 @@ class PredictionMoments:
     def _sum_all(
         self, features: Tensor, targets: Tensor, folds: Tensor, dtype: torch.dtype
     ) -> None:
-        for start in range(0, len(folds), CHUNK_ROWS):
-            part = slice(start, start + CHUNK_ROWS)
+        size = max(CHUNK_ROWS, JOINED_NUMBERS // self.dim)
+        for start in range(0, len(folds), size):
+            part = slice(start, start + size)
             self._sum(features[part], targets[part], folds[part], dtype)
 
     def _sum(self, features: Tensor, targets: Tensor, folds: Tensor, dtype: torch.dtype) -> None:
