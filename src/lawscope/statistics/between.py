@@ -69,11 +69,12 @@ def weighted_frames(means: Tensor, weights: Tensor) -> Frames:
     """
     centre = weights[..., None, :] @ means
     between = weights.sqrt()[..., None] * (means - centre)
-    _, singular, right = torch.linalg.svd(between, full_matrices=False)
+    # As left vectors of the transpose, d×K: two to four times as fast.
+    left, singular, _ = torch.linalg.svd(between.mT, full_matrices=False)
     # The means carry the rounding of their own size, which centring them does not take away.
     size = singular[..., :1] + centre.norm(dim=-1)
     kept = singular > max(means.shape[-2:]) * torch.finfo(means.dtype).eps * size
     # K centred means span K − 1 directions at most: what is left of another is rounding.
     kept[..., means.shape[-2] - 1 :] = False
     inverse = torch.where(kept, singular.reciprocal(), 0.0)
-    return Frames(inverse[..., None] * right, kept.sum(dim=-1), weights)
+    return Frames(inverse[..., None] * left.mT, kept.sum(dim=-1), weights)

@@ -71,7 +71,7 @@ def _with_care(x: Tensor, labels: IntArray, weighting: Weighting) -> float:
         return float("nan")
     matrix = frame.matrix[: int(frame.rank)]
     deviation = matrix @ x.T
-    deviation -= (matrix @ means.T)[:, rows]
-    each = (frame.weights / sizes)[rows]
+    deviation -= (matrix @ means.T).index_select(1, rows)
+    each = (frame.weights / sizes).index_select(0, rows)
     value = float((deviation.square_() @ each).sum())
     return value if value <= 1e26 else float("nan")  # means that differ by rounding only

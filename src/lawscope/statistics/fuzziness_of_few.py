@@ -19,7 +19,7 @@ from lawscope.statistics.between import WEIGHTINGS, Weighting
 
 FEW = 32  # classes whose K×K matrices are left to one thread
 STRIP = 12  # columns: matrix products are fastest with so many at a time
-SMALL = 2**17  # numbers of a table with a row per sample that may be kept
+SMALL = 2**18  # numbers that a cache holds; beyond, adding rows up is the faster way to means
 EVEN = 1e4  # of condition numbers: squares have lost four digits at most
 CANCELS = 1e-2  # a share of the spread below which a difference loses more than two digits
 RIDGE = 1e200  # so large that a column which bears it takes no part
@@ -40,8 +40,7 @@ def fuzziness_of_few(x: Tensor, y: Tensor, weighting: Weighting) -> float | None
     Returns:
         D, or None where it takes more care.
     """
-    n = len(x)
-    if n * STRIP > SMALL:
+    if x.numel() > SMALL or len(x) * STRIP > SMALL:
         return None
     known = _labels(y.numpy().tobytes(), weighting)
     if known is None:
