@@ -56,8 +56,8 @@ def fuzziness_of_few(x: Tensor, y: Tensor, weighting: Weighting) -> float | None
     projected = torch.mm(x, torch.mm(means, inverse))
     if known.roots is not None:
         projected *= known.roots
-    size = float(torch.linalg.vector_norm(projected))
-    whole = size * size * known.share
+    flat = projected.view(-1)
+    whole = float(flat.dot(flat)) * known.share
     # By blocks, (G + ridge)⁻¹ has −(A x̄)ᵀ/ridge beside the corner of the common mean.
     middle = [RIDGE * number for number in inverse[rank].tolist()[:rank]]
     value = whole - sum([number * number for number in middle]) - rank
