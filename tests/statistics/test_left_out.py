@@ -113,3 +113,16 @@ def test_targets_that_never_change_have_no_residual(constant):
     result = measured(x, always, folds)
     assert np.isnan(result.deleted[:, 1]).tolist() == [False, False, True, False, False]
     assert np.isfinite(result.cv).all()
+
+
+@pytest.mark.parametrize("precision", ["float64", "fast"])
+@pytest.mark.parametrize("scale", [1e-18, 1e-10, 1e10, 1e15, 3e17])
+def test_the_scale_of_features_does_not_matter(precision, scale):
+    x, targets, folds = rows(2000, layer_norm=False)
+    plain = measured(x, targets, folds, precision=precision)
+    scaled = measured(scale * x, targets, folds, precision=precision)
+    digits = 1e-8 if precision == "float64" else 1e-4
+    assert scaled.condition == pytest.approx(plain.condition, rel=1e-3)
+    assert scaled.pr == pytest.approx(plain.pr, rel=digits)
+    assert scaled.deleted == pytest.approx(plain.deleted, rel=digits)
+    assert scaled.cv == pytest.approx(plain.cv, rel=digits)

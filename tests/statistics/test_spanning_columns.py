@@ -27,6 +27,15 @@ def found(x, accuracy=1e-5):
     return spanning_columns(x.T @ x, torch.full((x.shape[1],), 1e-20).double(), SHARE, accuracy)
 
 
+@pytest.mark.parametrize("scale", [1e-60, 1e-25, 1e25, 1e60])
+@pytest.mark.parametrize("steep", [30.0, 900.0, 1e4, 1e5])
+def test_condition_has_three_digits_whatever_the_scale(steep, scale):
+    x = features(60, 600, steep=steep, layer_norm=False) * scale
+    sizes = np.linalg.svd((x / x.norm(dim=0)).numpy(), compute_uv=False)
+    result = spanning_columns(x.T @ x, torch.zeros(60).double(), SHARE, 1e-3)
+    assert result.condition == pytest.approx(sizes[0] / sizes[-1], rel=1e-3)
+
+
 @pytest.mark.parametrize("layer_norm", [True, False])
 @pytest.mark.parametrize("steep", [1.0, 100.0])
 @pytest.mark.parametrize("dim", [2, 3, 40, 300])

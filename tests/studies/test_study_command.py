@@ -1,6 +1,7 @@
 """``lawscope study …`` as a person uses it."""
 
 import json
+import os
 from functools import partial
 
 import pytest
@@ -51,6 +52,15 @@ def test_run_show_figure_status_gc(lawscope, toys):
     assert "0 trainings, 0 bytes" in lawscope("status")[1]
 
 
+def test_data_is_looked_for_where_one_says(lawscope, toys, monkeypatch):
+    monkeypatch.setenv("LAWSCOPE_DATA", "elsewhere")
+    (toys / "data").mkdir()
+    arguments = ("toy/quick", "--preset", "smoke", "--jobs", 1, "--data-dir", "data")
+    code, _, err = lawscope("run", *arguments)
+    assert code == 0, err
+    assert os.environ["LAWSCOPE_DATA"] == str(toys / "data")  # which workers inherit
+
+
 def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(lawscope, toys, monkeypatch):
     monkeypatch.setattr(
         "lawscope.studies.campaign.choose", lambda target: ["toy/broken", "toy/quick"]
@@ -75,6 +85,7 @@ def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(lawscope, toy
         (("run", "toy/quick", "--preset", "cpus"), "did you mean cpu?"),
         (("run", "toy/quick", "--seeds", "0"), "--seeds must be at least 1"),
         (("run", "toy/quick", "--jobs", "0"), "--jobs must be at least 1"),
+        (("run", "toy/quick", "--data-dir", "no"), "no, given by --data-dir, is not a folder"),
         (("run", "toy/quick", "--on", "rey"), "choose local, ray, ray://auto or ray://host:port"),
         (("run", "toy/quick", "--out", "/proc/x"), "--out /proc/x cannot be written"),
         (("run", "toy/quick", "--store", "/proc/x"), "The store /proc/x cannot be written"),

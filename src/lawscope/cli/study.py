@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -75,6 +76,12 @@ def run(
         str,
         typer.Option(help="Measure in eval mode, or in train mode as the paper's authors did."),
     ] = "eval",
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where data sets and models lie (or set LAWSCOPE_DATA, as on machines of Ray)."
+        ),
+    ] = None,
     out: Out = DEFAULT_OUT,
     store: Place = None,
     json_: AsJson = False,
@@ -86,6 +93,8 @@ def run(
     """
     from lawscope.studies.campaign import run_many
 
+    if data_dir is not None:
+        _look_in(data_dir)
     try:
         results = run_many(
             target,
@@ -216,6 +225,15 @@ def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = Fal
         console.print()
     if len(results) > 1:
         print_totals(results, console)
+
+
+def _look_in(data_dir: Path) -> None:
+    """Have this process, and the workers that inherit from it, find data in a folder."""
+    from lawscope.zoo.folders import VARIABLE
+
+    if not data_dir.is_dir():
+        raise LawscopeError(f"{data_dir}, given by --data-dir, is not a folder: check the path")
+    os.environ[VARIABLE] = str(data_dir.absolute())
 
 
 def _report_failures(results: list[StudyResult], *, debug: bool) -> bool:

@@ -101,7 +101,7 @@ def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float) -> bool:
         tolerance: directions below this share of the largest singular value are rounding.
     """
     share = max(tolerance**2, RESOLVED)
-    found = spanning_columns(zz, least, share, ROUGHLY, torch.float32)
+    found = spanning_columns(zz, least, share, ROUGHLY)
     if found is not None:
         rank, condition = found.rank, found.condition
     else:

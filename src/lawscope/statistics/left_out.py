@@ -11,6 +11,8 @@ from torch import Tensor
 from lawscope.statistics.comoments import Centred, CoMoments, centred
 from lawscope.statistics.directions import Directions
 
+TINY, HUGE = 1e-25, 1e35  # moments that float32 can hold, with digits to spare
+
 
 class LeftOut:
     """Regressions on all folds but one.
@@ -40,6 +42,8 @@ class LeftOut:
         choose: Callable[[Tensor, float], Directions],
         work: torch.dtype = torch.float64,
     ) -> None:
+        if not TINY < float(zz.diagonal().max()) < HUGE:
+            work = torch.float64
         self.moments, self.zz, self.zy, self.yy = moments, zz.to(work), zy, yy
         self.directions, self.choose, self.work = directions.to(work), choose, work
 

@@ -76,12 +76,12 @@ def regress(
         tolerance: singular values below this share of the largest count as rounding.
         resolved: eigenvalues below this share of the largest are rounding of the moments.
         work: precision of the products that were summed, in which what needs no more is solved:
-            folds left out, sums per token type, singular values at the ends.
+            folds left out and sums per token type.
     """
     zy, yy = moments.zy.sum(dim=0), moments.yy.sum(dim=0)
     total = centred(zy, yy)
     zz = moments.zz().addr_(total.mean, total.mean, alpha=-total.n)
-    choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved, work=work)
+    choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved)
     directions = choose(zz, total.n)
     spread, explained = total.spread, directions.to_half(total.zy).square().sum(dim=0)
     left_out = LeftOut(moments, zz, zy, yy, directions, choose, work)
@@ -128,19 +128,13 @@ def _onehot(
 
 
 def _directions(
-    zz: Tensor,
-    n: float,
-    *,
-    basis: FeatureBasis,
-    tolerance: float,
-    resolved: float,
-    work: torch.dtype,
+    zz: Tensor, n: float, *, basis: FeatureBasis, tolerance: float, resolved: float
 ) -> Directions:
     """What to regress on, by the moments (d, d) of n rows about their mean."""
     if basis.inverse is not None:
         return _whitened(zz, basis.inverse, tolerance)
     least_share, least = max(tolerance**2, resolved), basis.rounding(n)
-    found = spanning_columns(zz, least, least_share, EIGENVALUES, work)
+    found = spanning_columns(zz, least, least_share, EIGENVALUES)
     if found is not None:
         off = found.off if len(found.off) else None
         return Directions(found.rank, found.condition, found.condition**2, found.lower, off=off)

@@ -11,6 +11,8 @@ from torch import Tensor
 from lawscope.statistics.directions import switched_off
 from lawscope.statistics.lanczos import largest_eigenvalue
 
+NARROW = 1000.0  # condition number up to which float32 gives three digits of it
+
 
 @dataclass(frozen=True, eq=False)
 class SpanningColumns:
@@ -34,7 +36,7 @@ class SpanningColumns:
 
 
 def spanning_columns(
-    zz: Tensor, least: Tensor, share: float, accuracy: float, work: torch.dtype = torch.float64
+    zz: Tensor, least: Tensor, share: float, accuracy: float
 ) -> SpanningColumns | None:
     """Sort out what is dependent at sight: features that never vary, and LayerNorm's.
 
@@ -48,8 +50,6 @@ def spanning_columns(
         least: what rounding leaves of a feature that never varies, shape (d,).
         share: eigenvalues of C below this share of the largest are rounding.
         accuracy: relative, of the eigenvalues at the ends.
-        work: precision of Lanczos' method, whose products wait for memory: float32 takes half as
-            long, and is good for condition numbers of 1000 to a tenth.
 
     Returns:
         None where other features are dependent, which takes all eigenvalues to sort out.
@@ -59,9 +59,11 @@ def spanning_columns(
     scale = spread.sqrt().masked_fill(off, 0.0)
     per_scale = (1 / scale).masked_fill(off, 0.0)
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(len(zz), generator=generator, dtype=work, device="cpu").to(zz.device)
-    at_work, per = zz.to(work), per_scale.to(work)
-    largest = largest_eigenvalue(lambda v: per * (at_work @ (per * v)), start, accuracy)
+    start = torch.randn(len(zz), generator=generator, device="cpu").to(zz.device)
+    # Products with a vector wait for memory, so that float32 takes half as long; of the largest
+    # eigenvalue it loses nothing that is asked for.
+    narrow = (per_scale[:, None] * zz).mul_(per_scale).to(torch.float32)
+    largest = largest_eigenvalue(narrow.__matmul__, start, accuracy)
     if largest is None:
         return None
     null = scale / torch.linalg.vector_norm(scale).clamp(min=1e-300)
@@ -72,19 +74,26 @@ def spanning_columns(
     lower, info = torch.linalg.cholesky_ex(switched_off(zz.clone(), torch.nonzero(off)[:, 0]))
     if int(info):
         return None
-    scale, null = scale.masked_fill(off, 0.0).to(work), null.to(work)
-    factor = lower.to(work)
-
-    def inverse(v: Tensor) -> Tensor:
-        inside = scale * (v - null * (null @ v))
-        half = torch.linalg.solve_triangular(factor, inside[:, None], upper=False)
-        solved: Tensor = torch.linalg.solve_triangular(factor.T, half, upper=True)[:, 0] * scale
-        return torch.sub(solved, null * (null @ solved))
-
     condition = math.nan
     if not bool(off.all()):
-        steepest = largest_eigenvalue(inverse, start, accuracy)
-        if steepest is None or steepest * share * largest >= 1:
+        factor = lower * per_scale.masked_fill(off, 1.0)[:, None]  # of the correlations
+        condition = math.sqrt(largest * _steepest(factor, off, null, start, accuracy))
+        if condition > NARROW:
+            condition = math.sqrt(largest * _steepest(factor, off, null, start.double(), accuracy))
+        if not condition**2 * share < 1:
             return None
-        condition = math.sqrt(largest * steepest)
     return SpanningColumns(torch.nonzero(off)[:, 0], condition, lower)
+
+
+def _steepest(factor: Tensor, off: Tensor, null: Tensor, start: Tensor, accuracy: float) -> float:
+    """The largest eigenvalue of the inverse, in the precision of ``start``; NaN if unsettled."""
+    lower, null, on = factor.to(start), null.to(start), (~off).to(start)
+
+    def inverse(v: Tensor) -> Tensor:
+        inside = on * (v - null * (null @ v))
+        half = torch.linalg.solve_triangular(lower, inside[:, None], upper=False)
+        solved: Tensor = torch.linalg.solve_triangular(lower.T, half, upper=True)[:, 0] * on
+        return torch.sub(solved, null * (null @ solved))
+
+    found = largest_eigenvalue(inverse, start, accuracy)
+    return math.nan if found is None else found
