@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import lawscope as ls
+from lawscope.statistics.fuzziness_of_few import fuzziness_of_few
 
 
 def by_pseudo_inverse(x: np.ndarray, y: np.ndarray, weighting: str) -> float:
@@ -69,7 +70,7 @@ def test_classes_may_have_any_integers_as_names(names: list[int], every_other: b
 
 
 @pytest.mark.parametrize("weighting", ["count", "class"])
-@pytest.mark.parametrize("scale", [1e-160, 1e-110, 1e-30, 1e30, 1e90, 1e105, 1e140])
+@pytest.mark.parametrize("scale", [1e-160, 1e-110, 1e-30, 1e30, 1e90, 1e98, 1e99, 1e105, 1e140])
 def test_the_scale_of_the_features_does_not_matter(weighting: str, scale: float) -> None:
     generator = np.random.default_rng(0)
     y = np.arange(90) % 4
@@ -96,3 +97,23 @@ def test_other_labels_of_one_array_are_seen() -> None:
     y[:] = np.arange(60) // 20  # written in place
     assert ls.fuzziness(x, y) == pytest.approx(by_pseudo_inverse(x, y, "count"), rel=1e-9)
     assert ls.fuzziness(x, y) != pytest.approx(before, rel=1e-3)
+
+
+@pytest.mark.parametrize("weighting", ["count", "class"])
+@pytest.mark.parametrize("classes", [2, 3, 10, 30])
+def test_little_data_takes_the_short_way(weighting: str, classes: int) -> None:
+    generator = np.random.default_rng(classes)
+    y = np.repeat(np.arange(classes), generator.integers(5, 30, classes))
+    x = generator.normal(size=(classes, 200))[y] + 3 * generator.normal(size=(len(y), 200)) + 0.1
+    found = fuzziness_of_few(torch.from_numpy(x), torch.from_numpy(y), weighting)  # type: ignore[arg-type]
+    assert found == pytest.approx(by_pseudo_inverse(x, y, weighting), rel=1e-11)
+
+
+@pytest.mark.parametrize("small", [1e-1, 1e-3, 1e-5])
+def test_means_that_nearly_lie_on_a_line_lose_no_digits(small: float) -> None:
+    generator = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    turn = np.linalg.qr(generator.normal(size=(4, 4)))[0]
+    centres = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0.5, small, 0, 0]]) @ turn
+    x = centres[y] + small * generator.normal(size=(300, 4))
+    assert ls.fuzziness(x, y) == pytest.approx(by_pseudo_inverse(x, y, "count"), rel=1e-10)

@@ -126,3 +126,19 @@ def test_the_scale_of_features_does_not_matter(precision, scale):
     assert scaled.pr == pytest.approx(plain.pr, rel=digits)
     assert scaled.deleted == pytest.approx(plain.deleted, rel=digits)
     assert scaled.cv == pytest.approx(plain.cv, rel=digits)
+
+
+def test_fast_folds_of_sums_beyond_float32():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(30_000, 8, generator=generator)
+    targets = (300 + 40 * (x[:, :1] + torch.randn(30_000, 1, generator=generator))).round().long()
+    results = []
+    for scale in (1.0, 1.2e17):  # each product is below 3e38, their sum is not
+        statistic = PredictionMoments(8, folds=FOLDS, dtype=x.dtype, precision="fast")
+        for part in range(0, 30_000, 5000):
+            some = slice(part, part + 5000)
+            statistic.update(scale * x[some], targets[some], torch.arange(5000) % FOLDS)
+            statistic._work_off()
+        results.append(statistic.compute())
+    assert results[1].deleted == pytest.approx(results[0].deleted, rel=1e-4)
+    assert results[1].cv == pytest.approx(results[0].cv, rel=1e-4)
