@@ -117,3 +117,9 @@ def test_means_that_nearly_lie_on_a_line_lose_no_digits(small: float) -> None:
     centres = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0.5, small, 0, 0]]) @ turn
     x = centres[y] + small * generator.normal(size=(300, 4))
     assert ls.fuzziness(x, y) == pytest.approx(by_pseudo_inverse(x, y, "count"), rel=1e-10)
+
+
+@pytest.mark.parametrize("weighting", ["equal", None, ["count"]])
+def test_an_unknown_weighting_is_said(weighting: object) -> None:
+    with pytest.raises(ls.LawscopeError, match="choose 'count' or 'class'"):
+        ls.fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1], weighting=weighting)  # type: ignore[arg-type]

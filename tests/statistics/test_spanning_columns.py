@@ -91,3 +91,16 @@ def test_lanczos_finds_the_largest_eigenvalue(seed, dim, decades):
 def test_an_edge_too_dense_for_the_steps_is_told():
     values = torch.linspace(0, 1, 60_000, dtype=torch.float64)
     assert largest_eigenvalue(lambda v: values * v, torch.ones_like(values), 1e-12) is None
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.float16])
+def test_the_default_dtype_of_the_user_does_not_matter(default):
+    x = features(40, 300)
+    expected = found(x)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(default)
+    try:
+        result = found(x)
+    finally:
+        torch.set_default_dtype(before)
+    assert result.condition == pytest.approx(expected.condition, rel=1e-9)

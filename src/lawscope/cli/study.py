@@ -229,11 +229,9 @@ def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = Fal
 
 def _look_in(data_dir: Path) -> None:
     """Have this process, and the workers that inherit from it, find data in a folder."""
-    from lawscope.zoo.folders import VARIABLE
+    from lawscope.zoo.folders import VARIABLE, given_folder
 
-    if not data_dir.is_dir():
-        raise LawscopeError(f"{data_dir}, given by --data-dir, is not a folder: check the path")
-    os.environ[VARIABLE] = str(data_dir.absolute())
+    os.environ[VARIABLE] = str(given_folder(data_dir, "--data-dir").absolute())
 
 
 def _report_failures(results: list[StudyResult], *, debug: bool) -> bool:

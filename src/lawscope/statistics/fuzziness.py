@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.between import Weighting, between_frames
+from lawscope.statistics.between import WEIGHTINGS, Weighting, between_frames
 from lawscope.statistics.features import as_features, as_labels
 from lawscope.statistics.fuzziness_of_few import fuzziness_of_few
 
@@ -35,12 +35,15 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         all class means coincide (D then has no meaning).
 
     Raises:
-        LawscopeError: one class, no class with two samples, NaN, labels out of step.
+        LawscopeError: one class, no class with two samples, NaN, labels out of step, no such
+            weighting.
 
     Example:
         >>> round(fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1]), 12)
         0.04
     """
+    if weighting not in WEIGHTINGS:
+        raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
     x = as_features(features)
     if x.dtype is not torch.float64 or not x.is_cpu:
         x = x.to("cpu", torch.float64)

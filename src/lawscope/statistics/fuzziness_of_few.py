@@ -1,8 +1,8 @@
 """D = Tr(SSw SSb⁺) of little data, where calls and caches cost more than the arithmetic.
 
 A call on a thousand samples computes for a tenth of a millisecond and waits as long for code that
-was not used just before. So there are few calls here, all of one library, and what depends on the
-labels alone is kept: all layers of a network share it.
+was not used just before. So there are few calls here, and what depends on the labels alone is kept:
+all layers of a network share it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from scipy.linalg.lapack import dpotrf, dtrtri
 from torch import Tensor
 
-from lawscope.statistics.between import WEIGHTINGS, Weighting
+from lawscope.statistics.between import Weighting
 
 FEW = 32  # classes whose K×K matrices are left to one thread
 STRIP = 12  # columns: matrix products are fastest with so many at a time
@@ -87,12 +87,12 @@ class _Labels:
 
 @lru_cache(maxsize=8)
 def _labels(data: bytes, weighting: Weighting) -> _Labels | None:
-    """None where the labels are not for this module, be it many classes or wrong ones."""
+    """None where there are many classes, or too few samples to measure anything."""
     labels = np.frombuffer(data, dtype=np.int64)
     _, position, counts = np.unique(labels, return_inverse=True, return_counts=True)
     n, classes = len(labels), len(counts)
     strips = -(-classes // STRIP) * STRIP
-    if not 2 <= classes <= FEW or n <= classes or n * strips > SMALL or weighting not in WEIGHTINGS:
+    if not 2 <= classes <= FEW or n <= classes or n * strips > SMALL:
         return None
     weights = counts / n if weighting == "count" else np.full(classes, 1 / classes)
     # √π_k x̄_k lose the common mean along the unit vector √π: keep what is perpendicular to it.

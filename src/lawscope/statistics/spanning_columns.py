@@ -59,7 +59,8 @@ def spanning_columns(
     scale = spread.sqrt().masked_fill(off, 0.0)
     per_scale = (1 / scale).masked_fill(off, 0.0)
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(len(zz), generator=generator, device="cpu").to(zz.device)
+    start = torch.randn(len(zz), generator=generator, dtype=torch.float32, device="cpu")
+    start = start.to(zz.device)
     # Products with a vector wait for memory, so that float32 takes half as long; of the largest
     # eigenvalue it loses nothing that is asked for.
     narrow = (per_scale[:, None] * zz).mul_(per_scale).to(torch.float32)

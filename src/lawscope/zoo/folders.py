@@ -24,6 +24,18 @@ def cache_dir() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "lawscope"
 
 
+def given_folder(value: str | Path, origin: str) -> Path:
+    """The folder that a user named.
+
+    Raises:
+        LawscopeError: there is none; the sentence says where the name comes from.
+    """
+    root = Path(value).expanduser()
+    if not root.is_dir():
+        raise LawscopeError(f"{root}, given by {origin}, is not a folder: check the path")
+    return root
+
+
 def data_folders(subfolders: Sequence[str], data_dir: str | Path | None = None) -> list[Path]:
     """The existing folders that may hold a dataset, in the order they are looked through.
 
@@ -43,10 +55,7 @@ def data_folders(subfolders: Sequence[str], data_dir: str | Path | None = None) 
     roots = []
     for origin, value in (("--data-dir", data_dir), (VARIABLE, os.environ.get(VARIABLE))):
         if value:
-            root = Path(value).expanduser()
-            if not root.is_dir():
-                raise LawscopeError(f"{root}, given by {origin}, is not a folder: check the path")
-            roots.append(root)
+            roots.append(given_folder(value, origin))
     roots.append(cache_dir())
     places = [place for root in roots for place in (*(root / name for name in subfolders), root)]
     return list(dict.fromkeys(place for place in places if place.is_dir()))
