@@ -10,7 +10,6 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 import lawscope as ls
 from lawscope.capture.row_norm import RowNorm
-from lawscope.statistics.comoments import triangle
 from lawscope.statistics.pivoted_cholesky import pivoted_cholesky
 from lawscope.statistics.prediction_moments import PredictionMoments
 
@@ -286,14 +285,6 @@ def test_what_cannot_be_regressed():
         ls.prediction_residual(x, ["cat"] * 200)
 
 
-@pytest.mark.parametrize("dim", [1, 63, 64, 130, 256, 768])
-def test_the_triangle_covers_the_matrix(dim):
-    rows = triangle(dim)
-    assert [i for block in rows for i in range(block.start, block.stop)] == list(range(dim))
-    share = sum((b.stop - b.start) * (dim - b.start) for b in rows) / dim**2
-    assert share <= {256: 0.75, 768: 0.59}.get(dim, 1)
-
-
 def test_features_that_never_change_but_for_rounding_predict_nothing():
     """Without positions the embedding of every hidden token of a masked model is the same."""
     for seed in range(5):
@@ -314,23 +305,6 @@ def test_pivoted_cholesky_of_a_singular_matrix(dim):
     assert torch.allclose(factor.T @ factor, gram[order][:, order], atol=1e-10 * dim)
     assert int((factor.diagonal() > 1e-6).sum()) == dim // 2
     assert sorted(order.tolist()) == list(range(dim))
-
-
-@pytest.mark.parametrize(("dim", "common"), [(100, 0.0), (200, 0.0), (200, 0.3), (400, 1.0)])
-def test_a_lost_direction_alone_is_no_reason_to_whiten(dim, common):
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(6 * dim, dim, generator=generator)
-    # Correlated columns: without one of them, the others are far worse conditioned.
-    x += (
-        common
-        * torch.randn(6 * dim, 5, generator=generator)
-        @ torch.randn(5, dim, generator=generator)
-    )
-    made = PredictionMoments(dim, dtype=x.dtype, prepare=RowNorm("LayerNorm", 1e-5))
-    made.update(x, x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64))
-    result = made.compute()
-    assert made.basis.matrix is None
-    assert result.rank == dim - 1
 
 
 @pytest.mark.parametrize("condition", [1, 1e3])

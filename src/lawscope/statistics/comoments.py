@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from lawscope.errors import LawscopeError
 from lawscope.statistics.feature_basis import FeatureBasis
 
 Precision = Literal["float64", "fast"]
 PRECISIONS: tuple[Precision, ...] = ("float64", "fast")
-BLOCK_COLUMNS = 128  # of the triangle; narrower products run below the speed of wide ones
-MOST_BLOCKS = 6
+BLOCK_COLUMNS = 96  # of the triangle: whole strips of vector registers, in either precision
+MOST_BLOCKS = 8  # narrower products run below the speed of wide ones
 CONSTANT_TARGET = 1e-13
 
 
 def triangle(dim: int) -> list[slice]:
-    """Row blocks of the upper triangle of a d×d matrix; six of them hold 58 % of it."""
-    count = max(1, min(MOST_BLOCKS, dim // BLOCK_COLUMNS))
-    ends = [round(dim * (i + 1) / count) for i in range(count)]
-    return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    """Column blocks of the upper triangle of a d×d matrix; eight of them hold 56 % of it.
+
+    All are equally wide but the first, which has the fewest rows and takes what is left over.
+    """
+    width = BLOCK_COLUMNS * -(-dim // (BLOCK_COLUMNS * MOST_BLOCKS))
+    ends = range((dim - 1) % width + 1, dim + 1, width)
+    return [slice(max(0, end - width), end) for end in ends]
 
 
 class CoMoments:
@@ -43,10 +46,9 @@ class CoMoments:
         self, dim: int, targets: int, folds: int, device: torch.device | str = "cpu"
     ) -> None:
         self.dim, self.folds = dim, folds
-        self.rows = triangle(dim)
+        self.columns = triangle(dim)
         self._zz = [
-            [_zeros(device, b.stop - b.start, dim - b.start) for b in self.rows]
-            for _ in range(folds)
+            [_zeros(device, b.stop, b.stop - b.start) for b in self.columns] for _ in range(folds)
         ]
         self.yz = _zeros(device, folds, 1 + targets, dim)
         self.yy = _zeros(device, folds, 1 + targets, 1 + targets)
@@ -64,47 +66,54 @@ class CoMoments:
     @property
     def finite(self) -> bool:
         """Whether all rows were finite numbers, and their squares: the diagonal shows it."""
-        squares = [block.diagonal() for fold in self._zz for block in fold]
+        squares = [
+            sums[block].diagonal()
+            for fold in self._zz
+            for block, sums in zip(self.columns, fold, strict=True)
+        ]
         parts = [self.yz, self.yy, *squares]
         return all(bool(part.isfinite().all()) for part in parts)
 
-    def update(self, z: Tensor, y: Tensor, sizes: Sequence[int]) -> None:
-        """Add rows that are sorted by fold.
+    def update(self, z: Tensor, y: Tensor, fold: int) -> None:
+        """Add rows of one fold.
 
         Args:
             z: coordinates, shape (n, d); float64, or float32 for "fast" products.
             y: [1 | targets about their shift], shape (n, 1 + q), float64.
-            sizes: how many of the rows belong to each fold.
+            fold: which the rows belong to.
         """
-        start = 0
-        for fold, size in enumerate(sizes):
-            if size:
-                part, targets = z[start : start + size], y[start : start + size]
-                self._products(part, fold)
-                # Few rows times many: several times faster than its transpose.
-                self.yz[fold].add_(targets.to(part.dtype).T @ part)
-                self.yy[fold].addmm_(targets.T, targets)
-            start += size
-
-    def _products(self, part: Tensor, fold: int) -> None:
-        for rows, sums in zip(self.rows, self._zz[fold], strict=True):
-            left, right = part[:, rows].T, part[:, rows.start :]
-            if part.dtype == torch.float64:
+        for block, sums in zip(self.columns, self._zz[fold], strict=True):
+            left, right = z[:, : block.stop].T, z[:, block]
+            if z.dtype == torch.float64:
                 sums.addmm_(left, right)
             else:
                 sums += left @ right
+        # Few rows times many: several times faster than its transpose.
+        self.yz[fold].add_(y.to(z.dtype).T @ z)
+        self.yy[fold].addmm_(y.T, y)
 
-    def zz(self, *folds: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    def zz(self, *folds: int) -> Tensor:
         """Σ zzᵀ over some folds, or over all, as a whole symmetric matrix of shape (d, d)."""
-        full = torch.empty(self.dim, self.dim, dtype=dtype, device=self.yz.device)
+        full = torch.empty(self.dim, self.dim, dtype=torch.float64, device=self.yz.device)
         first, *rest = [self._zz[fold] for fold in folds] or self._zz
-        for i, rows in enumerate(self.rows):
-            upper = full[rows, rows.start :]
+        for i, block in enumerate(self.columns):
+            upper = full[: block.stop, block]
             upper.copy_(first[i])
             for fold in rest:
                 upper += fold[i]
-            full[rows.stop :, rows] = upper[:, rows.stop - rows.start :].T
+            full[block, : block.start] = upper[: block.start].T
         return full
+
+    def less(self, total: Tensor, fold: int) -> Tensor:
+        """A matrix (d, d) minus Σ zzᵀ of a fold, in fresh memory and its own precision.
+
+        Only the upper triangle is set: to mirror it would take as long as to subtract.
+        """
+        rest = torch.empty_like(total)
+        for block, sums in zip(self.columns, self._zz[fold], strict=True):
+            upper = slice(block.stop), block
+            torch.sub(total[upper], sums.to(rest.dtype), out=rest[upper])
+        return rest
 
     def merge(self, other: CoMoments) -> None:
         """Add sums gathered in the same coordinates."""
@@ -136,20 +145,31 @@ class CoMoments:
     def state_dict(self) -> dict[str, Tensor]:
         """The sums as tensors; of symmetric matrices the upper triangle in blocks."""
         state = {"yz": self.yz, "yy": self.yy}
-        for i in range(len(self.rows)):
+        for i in range(len(self.columns)):
             state[f"zz{i}"] = torch.stack([fold[i] for fold in self._zz])
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take over sums given by :meth:`state_dict` of moments of the same shape."""
+        """Take over sums given by :meth:`state_dict` of moments of the same shape.
+
+        Raises:
+            LawscopeError: the triangle is in other blocks.
+        """
+        ours = [(self.folds, *sums.shape) for sums in self._zz[0]]
+        theirs = [tuple(state[name].shape) for name in sorted(state) if name.startswith("zz")]
+        if sorted(ours) != sorted(theirs):
+            raise LawscopeError(
+                "The moments were saved by another version of lawscope, which kept them in other "
+                "blocks; start anew."
+            )
         self.yz, self.yy = (state[name].to(self.yz).clone() for name in ("yz", "yy"))
-        for i in range(len(self.rows)):
+        for i in range(len(self.columns)):
             for fold, block in zip(self._zz, state[f"zz{i}"], strict=True):
                 fold[i] = block.to(self.yz).clone()
 
     def _put(self, fold: int, full: Tensor) -> None:
-        for rows, sums in zip(self.rows, self._zz[fold], strict=True):
-            sums.copy_(full[rows, rows.start :])
+        for block, sums in zip(self.columns, self._zz[fold], strict=True):
+            sums.copy_(full[: block.stop, block])
 
 
 @dataclass(frozen=True, eq=False)

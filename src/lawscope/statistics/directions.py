@@ -50,6 +50,8 @@ class Directions:
     def refitted(self, zz: Tensor) -> Directions | None:
         """The same directions with the moments (d, d) of fewer rows, which are overwritten.
 
+        Of the moments only the upper triangle is read.
+
         A pivot of Cholesky is what of a direction those before it leave unexplained, so that fewer
         rows never make it larger.
 
@@ -59,8 +61,8 @@ class Directions:
         if self.weights is None:
             second = switched_off(zz, self.off)
         else:
-            second = self.weights.T @ zz @ self.weights
-        lower, info = torch.linalg.cholesky_ex(second)
+            second = self.weights.T @ mirrored(zz) @ self.weights
+        lower, info = torch.linalg.cholesky_ex(second.mT)  # reads what is below the diagonal
         if int(info) or bool((lower.diagonal() < FAINT * self.lower.diagonal()).any()):
             return None
         return replace(self, lower=lower)
@@ -72,3 +74,8 @@ def switched_off(matrix: Tensor, off: Tensor | None) -> Tensor:
         matrix.index_fill_(0, off, 0.0).index_fill_(1, off, 0.0)
         matrix[off, off] = 1.0
     return matrix
+
+
+def mirrored(upper: Tensor) -> Tensor:
+    """The symmetric matrix whose upper triangle is given."""
+    return upper.triu() + upper.triu(1).T

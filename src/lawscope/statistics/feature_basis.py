@@ -92,16 +92,17 @@ def whitening_basis(rows: Tensor, tolerance: float) -> FeatureBasis:
     )
 
 
-def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float) -> bool:
+def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float, of_sums: float) -> bool:
     """Whether moments as they are would lose digits: some real direction is small.
 
     Args:
         zz: second moment of the features about the mean, shape (d, d), float64.
         least: what rounding leaves of a feature that never varies, shape (d,).
         tolerance: directions below this share of the largest singular value are rounding.
+        of_sums: scatter of the sums of every row, which LayerNorm takes away.
     """
     share = max(tolerance**2, RESOLVED)
-    found = spanning_columns(zz, least, share, ROUGHLY)
+    found = spanning_columns(zz, least, share, ROUGHLY, of_sums)
     if found is not None:
         rank, condition = found.rank, found.condition
     else:

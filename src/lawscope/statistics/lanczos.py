@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -64,9 +65,7 @@ def _ritz(
     diagonal: list[float], beside: list[float], size: float, accuracy: float
 ) -> tuple[float, bool]:
     """The largest Ritz value, and whether its residual is small enough."""
-    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64, device="cpu"))
-    tridiagonal.diagonal(-1)[:] = torch.tensor(beside, dtype=torch.float64, device="cpu")
-    values, vectors = torch.linalg.eigh(tridiagonal)
+    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, -1))
     largest = float(values[-1])
     residual = size * abs(float(vectors[-1, -1]))
     gap = largest - float(values[-2]) if len(values) > 1 else 0.0

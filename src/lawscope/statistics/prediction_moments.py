@@ -24,7 +24,7 @@ from lawscope.statistics.token_sums import TokenSums
 JOINED_ROWS = 1024  # smaller batches wait for each other: a product of few rows is slow
 JOINED_NUMBERS = 2**21  # rows times d; narrow features wait for more rows
 CHUNK_ROWS = 4096  # widened at a time, or as many as wait
-FIRST_ROWS = 2  # times d: what is looked at before coordinates are chosen
+FIRST_ROWS, MOST_FIRST = 2, 8  # times d: what is looked at before coordinates are chosen
 
 Prepare = Callable[[Tensor, Tensor, torch.dtype], Tensor]
 
@@ -185,31 +185,44 @@ class PredictionMoments:
         if self.basis is None:
             self._begin(features, targets, folds)
         else:
-            self._sum_all(features, targets, folds, self.work)
+            self._sum(features, targets, folds, self.work)
 
     def _begin(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
-        """Choose coordinates by the first rows, whose moments are in float64 in any case.
+        """Choose coordinates by the first rows.
 
-        Products in float32 cannot tell a small direction from rounding.
+        Products in float32 show when features are well conditioned. Where they do not, a small
+        direction may be their rounding, and products in float64 tell.
         """
         zero = torch.zeros(self.dim, dtype=torch.float64, device=features.device)
-        prepared = self.prepare(features, zero, self.work)
-        self.basis = FeatureBasis(prepared.mean(dim=0, dtype=torch.float64))
+        prepared = self.prepare(features, zero, self.work).double()
+        self.basis = FeatureBasis(prepared.mean(dim=0))
         self.target_shift = targets.double().mean(dim=0)
-        first = min(FIRST_ROWS * self.dim, len(folds))
-        self._sum_all(features[:first], targets[:first], folds[:first], torch.float64)
-        sums = self.moments.yz[:, 0].sum(dim=0)
-        centred_zz = self.moments.zz().addr_(sums, sums, alpha=-1 / first)
-        # With NaN among the features there is nothing to choose; who asks for a result is told.
-        if bool(centred_zz.isfinite().all()) and ill_conditioned(
-            centred_zz, self.basis.rounding(first), self.tolerance
-        ):
+        first = min(MOST_FIRST * self.dim, len(folds))
+        sums = prepared[:first].sum(dim=1)
+        del prepared
+        of_sums = float((sums - sums.mean()).square().sum())
+        for dtype in dict.fromkeys([self.work, torch.float64]):
+            self._sum(features[:first], targets[:first], folds[:first], dtype)
+            if self._good_as_they_are(dtype, of_sums):
+                break
+            self._forget()
+        else:
             self.basis = whitening_basis(
                 self.prepare(features, zero, torch.float64), self.tolerance
             )
-            self._forget()
             first = 0
-        self._sum_all(features[first:], targets[first:], folds[first:], self.work)
+        if first < len(folds):
+            self._sum(features[first:], targets[first:], folds[first:], self.work)
+
+    def _good_as_they_are(self, dtype: torch.dtype, of_sums: float) -> bool:
+        """Whether the features need no other coordinates, by sums of products in a dtype."""
+        assert self.basis is not None
+        total, n = self.moments.yz[:, 0].sum(dim=0), float(self.moments.counts.sum())
+        zz = self.moments.zz().addr_(total, total, alpha=-1 / n)
+        if not bool(zz.isfinite().all()):
+            # Nothing to choose with NaN among the features; who asks for a result is told.
+            return dtype == torch.float64
+        return not ill_conditioned(zz, self.basis.rounding(n), self.tolerance, of_sums)
 
     def _forget(self) -> None:
         """Empty sums."""
@@ -217,25 +230,28 @@ class PredictionMoments:
         self.moments = CoMoments(self.dim, q, self.folds, device)
         self.tokens = [TokenSums(self.dim, old.budget, device) for old in self.tokens]
 
-    def _sum_all(
-        self, features: Tensor, targets: Tensor, folds: Tensor, dtype: torch.dtype
-    ) -> None:
-        size = max(CHUNK_ROWS, JOINED_NUMBERS // self.dim)
-        for start in range(0, len(folds), size):
-            part = slice(start, start + size)
-            self._sum(features[part], targets[part], folds[part], dtype)
-
     def _sum(self, features: Tensor, targets: Tensor, folds: Tensor, dtype: torch.dtype) -> None:
+        """Add rows that are sorted by fold, one fold at a time: widened rows stay in a cache."""
         assert self.basis is not None
-        z = self.prepare(features, self.basis.shift, dtype)
-        if self.basis.matrix is not None:
-            z = z @ self.basis.matrix.to(z)
         y = torch.ones(len(targets), 1 + targets.shape[1], dtype=torch.float64, device="cpu")
         y[:, 1:] = targets.double() - self.target_shift
-        sizes: Sequence[int] = torch.bincount(folds, minlength=self.folds).tolist()
-        self.moments.update(z, y.to(z.device), sizes)
-        for sums, ids in zip(self.tokens, targets.T, strict=False):
-            sums.update(z, ids)
+        y = y.to(features.device)
+        places = [sums.places(ids) for sums, ids in zip(self.tokens, targets.T, strict=False)]
+        start = 0
+        for fold, size in enumerate(torch.bincount(folds, minlength=self.folds).tolist()):
+            for part in _slices(start, start + size, max(CHUNK_ROWS, JOINED_NUMBERS // self.dim)):
+                z = self.prepare(features[part], self.basis.shift, dtype)
+                if self.basis.matrix is not None:
+                    z = z @ self.basis.matrix.to(z)
+                self.moments.update(z, y[part], fold)
+                for sums, where in zip(self.tokens, places, strict=True):
+                    sums.add(z, where[part])
+            start += size
+
+
+def _slices(start: int, stop: int, most: int) -> list[slice]:
+    """Of ``most`` rows each, from start to stop."""
+    return [slice(i, min(i + most, stop)) for i in range(start, stop, most)]
 
 
 def _inside(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -80,26 +80,25 @@ def regress(
     """
     zy, yy = moments.zy.sum(dim=0), moments.yy.sum(dim=0)
     total = centred(zy, yy)
-    zz = moments.zz().addr_(total.mean, total.mean, alpha=-total.n)
+    sums = moments.zz()
+    zz = torch.addr(sums, total.mean, total.mean, alpha=-total.n)
     choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved)
     directions = choose(zz, total.n)
     spread, explained = total.spread, directions.to_half(total.zy).square().sum(dim=0)
-    left_out = LeftOut(moments, zz, zy, yy, directions, choose, work)
     present = [f for f in range(moments.folds) if float(moments.counts[f]) > 0]
-    without = [left_out(fold) for fold in present] if len(present) > 1 else []
-    deleted, errors = [pr for pr, _ in without], [error for _, error in without]
+    deleted, error = spread.new_zeros(0, len(spread)), torch.full_like(spread, math.nan)
+    if len(present) > 1:
+        deleted, errors = LeftOut(moments, sums, zz, directions, choose, work)(present)
+        error = errors.sum(dim=0)
     upper = directions.lower.T.to(work)
-    onehots = [_onehot(sums, total.mean, directions, upper) for sums in tokens]
-    error = torch.stack(errors).sum(dim=0) if errors else torch.full_like(spread, math.nan)
+    onehots = [_onehot(table, total.mean, directions, upper) for table in tokens]
     return Regression(
         n=round(total.n),
         rank=directions.rank,
         condition=directions.condition,
         lost=directions.squared * torch.finfo(work).eps,
         pr=share(spread - explained, spread).cpu().numpy(),
-        deleted=np.stack([pr.cpu().numpy() for pr in deleted])
-        if deleted
-        else np.zeros((0, len(spread))),
+        deleted=deleted.cpu().numpy(),
         cv=share(error, spread).cpu().numpy(),
         onehot=np.array([value for value, _ in onehots]),
         onehot_error=np.array([error for _, error in onehots]),

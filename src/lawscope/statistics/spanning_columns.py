@@ -36,7 +36,7 @@ class SpanningColumns:
 
 
 def spanning_columns(
-    zz: Tensor, least: Tensor, share: float, accuracy: float
+    zz: Tensor, least: Tensor, share: float, accuracy: float, of_sums: float | None = None
 ) -> SpanningColumns | None:
     """Sort out what is dependent at sight: features that never vary, and LayerNorm's.
 
@@ -50,6 +50,8 @@ def spanning_columns(
         least: what rounding leaves of a feature that never varies, shape (d,).
         share: eigenvalues of C below this share of the largest are rounding.
         accuracy: relative, of the eigenvalues at the ends.
+        of_sums: Σ(s − s̄)² over the sums s of every row, where products in float32 have left more
+            of it in ``zz`` than LayerNorm has.
 
     Returns:
         None where other features are dependent, which takes all eigenvalues to sort out.
@@ -68,7 +70,10 @@ def spanning_columns(
     if largest is None:
         return None
     null = scale / torch.linalg.vector_norm(scale).clamp(min=1e-300)
-    if float((per_scale * null) @ zz @ (per_scale * null)) <= share * largest:
+    if of_sums is None:
+        on = (~off).to(zz)
+        of_sums = float(on @ zz @ on)
+    if of_sums <= share * largest * float(scale.square().sum()):
         off[scale.argmax()] = True
     else:
         null = torch.zeros_like(null)

@@ -60,14 +60,26 @@ class TokenSums:
 
     def update(self, z: Tensor, ids: Tensor) -> None:
         """Add features z (n, d) whose targets are the token ``ids`` (n,), on the CPU."""
+        self.add(z, self.places(ids))
+
+    def places(self, ids: Tensor) -> Tensor:
+        """Count targets, whose features are to be added next.
+
+        Returns:
+            Row of each in the table, shape (n,), or its codes, shape (n, CODINGS).
+        """
         self._count(ids)
         if self.exact:
             self._find_rows(ids)
+        places = self._row[ids] if self.exact else codes(len(self.counts))[ids]
+        return places.to(self._sums.device)
+
+    def add(self, z: Tensor, places: Tensor) -> None:
+        """Add features z (n, d) in places that :meth:`places` has given last."""
         if self.exact:
-            rows = self._row[ids].to(z.device)
-            self._sums.index_add_(0, rows, z.to(torch.float64))
+            self._sums.index_add_(0, places, z.to(torch.float64))
         else:
-            self._sums += codes(len(self.counts))[ids].to(z).T @ z
+            self._sums += places.to(z).T @ z
 
     def sums(self) -> tuple[Tensor, Tensor]:
         """Rows S and their weights' row sums w, so that S − w x̄ᵀ are the centred sums.
