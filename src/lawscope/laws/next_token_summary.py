@@ -14,8 +14,10 @@ from lawscope.laws.next_token_advice import advise
 from lawscope.laws.next_token_result import NextToken
 from lawscope.laws.next_token_verdict import find_bend, judge
 from lawscope.laws.uncertainty import Replicates
+from lawscope.statistics.prediction_moments import PredictionMoments
 from lawscope.statistics.prediction_residual import ENOUGH, STEEP
 from lawscope.statistics.regression import Regression
+from lawscope.statistics.side_by_side import side_by_side
 from lawscope.statistics.token_sums import CODINGS
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def summarise(observer: NextTokenObserver, control: NextToken | None) -> NextTok
             f"{n} tokens were measured for {d} features: a regression would fit them exactly and "
             f"say nothing. Pass at least {d + 1 - n} more, better {ENOUGH * d - n} more."
         )
-    parts = [statistic.compute() for statistic in observer.statistics]
+    parts = _solved(observer.statistics)
     settings, warnings = _settings(observer), _warnings(observer, parts)
     names = observer.settings.targets
     controls = {} if control is None else control.targets
@@ -46,6 +48,13 @@ def summarise(observer: NextTokenObserver, control: NextToken | None) -> NextTok
     ]
     others = dict(zip(names[1:], results[1:], strict=True))
     return dataclasses.replace(results[0], others=others)
+
+
+def _solved(statistics: Sequence[PredictionMoments]) -> list[Regression]:
+    """The regressions of every block; what lives on a device is solved there one by one."""
+    if all(statistic.device.type == "cpu" for statistic in statistics):
+        return side_by_side([statistic.compute for statistic in statistics])
+    return [statistic.compute() for statistic in statistics]
 
 
 def _one(

@@ -22,7 +22,7 @@ from lawscope.statistics.rows_by_fold import Rows, by_fold
 from lawscope.statistics.token_sums import TokenSums
 
 JOINED_ROWS = 1024  # smaller batches wait for each other: a product of few rows is slow
-JOINED_NUMBERS = 2**21  # rows times d; narrow features wait for more rows
+JOINED_NUMBERS = 2**22  # rows times d; narrow features wait for more rows
 CHUNK_ROWS = 4096  # widened at a time, or as many as wait
 FIRST_ROWS, MOST_FIRST = 2, 8  # times d: what is looked at before coordinates are chosen
 
@@ -37,8 +37,9 @@ def centred(rows: Tensor, shift: Tensor, dtype: torch.dtype) -> Tensor:
 class PredictionMoments:
     """Streaming least squares of q targets on d features, in folds.
 
-    The first rows (twice d of them) are held until they show how the features are conditioned,
-    which chooses the coordinates in which everything is summed; see :class:`FeatureBasis`.
+    The first rows (twice d of them or more) are held until they show how the features are
+    conditioned, which chooses the coordinates in which everything is summed; see
+    :class:`FeatureBasis`.
 
     Args:
         dim: number of features d.
@@ -80,6 +81,11 @@ class PredictionMoments:
     def n(self) -> int:
         """Rows seen."""
         return round(float(self.moments.counts.sum())) + self._waiting_rows
+
+    @property
+    def device(self) -> torch.device:
+        """Where the sums live."""
+        return self.moments.yz.device
 
     @property
     def _waiting_rows(self) -> int:
@@ -135,7 +141,7 @@ class PredictionMoments:
             for ours, theirs in zip(self.tokens, other.tokens, strict=True):
                 ours.merge(theirs, other.basis, self.basis)
         for waiting in other._waiting:
-            self.update(waiting[0].to(self.moments.yz.device), *waiting[1:])
+            self.update(waiting[0].to(self.device), *waiting[1:])
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything as tensors; rows that are still held are part of it."""
@@ -173,7 +179,7 @@ class PredictionMoments:
         held = _inside(state, "held.")
         self._waiting = []
         if held:
-            features = held["features"].to(self.moments.yz.device)
+            features = held["features"].to(self.device)
             self._waiting = [(features, held["targets"], held["folds"])]
 
     def _work_off(self) -> None:
@@ -226,7 +232,7 @@ class PredictionMoments:
 
     def _forget(self) -> None:
         """Empty sums."""
-        q, device = len(self.target_shift), self.moments.yz.device
+        q, device = len(self.target_shift), self.device
         self.moments = CoMoments(self.dim, q, self.folds, device)
         self.tokens = [TokenSums(self.dim, old.budget, device) for old in self.tokens]
 
