@@ -58,12 +58,8 @@ class TokenSums:
         self._types = 0
         self._sums = torch.zeros(0, dim, dtype=torch.float64, device=device)
 
-    def update(self, z: Tensor, ids: Tensor) -> None:
-        """Add features z (n, d) whose targets are the token ``ids`` (n,), on the CPU."""
-        self.add(z, self.places(ids))
-
     def places(self, ids: Tensor) -> Tensor:
-        """Count targets, whose features are to be added next.
+        """Count the token ``ids`` (n,), on the CPU, of targets whose features are added next.
 
         Returns:
             Row of each in the table, shape (n,), or its codes, shape (n, CODINGS).
