@@ -126,6 +126,7 @@ def one_layer(way: str, tokens: int) -> dict[str, float]:
         spent += clock() - begun
     else:
         from lawscope.statistics.prediction_moments import PredictionMoments
+        from lawscope.statistics.rows_by_fold import RowLabels
 
         features(0, chunk)
         before = high_water_mb()
@@ -133,7 +134,7 @@ def one_layer(way: str, tokens: int) -> dict[str, float]:
         for i in range(tokens // chunk):
             x, y = features(i, chunk)
             begun = clock()
-            statistic.update(x, y[:, None], torch.full((chunk,), i % 5))
+            statistic.update(x, RowLabels(y[:, None], torch.full((chunk,), i % 5)))
             spent += clock() - begun
         begun = clock()
         value = float(statistic.compute().pr[0])

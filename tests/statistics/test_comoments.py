@@ -7,7 +7,7 @@ from lawscope.errors import LawscopeError
 from lawscope.statistics.comoments import CoMoments, triangle
 
 
-@pytest.mark.parametrize("dim", [5, 96, 200, 800])  # one block of the triangle, one, three, five
+@pytest.mark.parametrize("dim", [5, 96, 200, 800])  # one block of the triangle, one, three, three
 def test_one_fold_and_several_are_those_of_the_rows(dim: int) -> None:
     generator = torch.Generator().manual_seed(dim)
     z = torch.randn(90, dim, generator=generator, dtype=torch.float64)
@@ -30,7 +30,7 @@ def test_the_triangle_covers_the_matrix(dim: int) -> None:
     columns = triangle(dim)
     assert [i for block in columns for i in range(block.start, block.stop)] == list(range(dim))
     share = sum((b.stop - b.start) * b.stop for b in columns) / dim**2
-    assert share <= {256: 0.69, 768: 0.57, 2048: 0.57}.get(dim, 1)
+    assert share <= {256: 0.69, 768: 0.63, 2048: 0.64}.get(dim, 1)
 
 
 def test_moments_in_other_blocks_are_refused() -> None:

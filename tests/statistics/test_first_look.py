@@ -5,8 +5,13 @@ import torch
 
 from lawscope.capture.row_norm import RowNorm
 from lawscope.statistics.prediction_moments import PredictionMoments
+from lawscope.statistics.rows_by_fold import RowLabels
 
 NORM = RowNorm("LayerNorm", 1e-5)
+
+
+def one_fold(x):
+    return RowLabels(x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64))
 
 
 def looked_at(x, monkeypatch, **settings):
@@ -14,13 +19,13 @@ def looked_at(x, monkeypatch, **settings):
     seen = []
     plain = PredictionMoments._sum
 
-    def recorded(self, features, targets, folds, dtype):
+    def recorded(self, features, labels, dtype):
         seen.append(dtype)
-        plain(self, features, targets, folds, dtype)
+        plain(self, features, labels, dtype)
 
     monkeypatch.setattr(PredictionMoments, "_sum", recorded)
     made = PredictionMoments(x.shape[1], dtype=x.dtype, **settings)
-    made.update(x, x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64))
+    made.update(x, one_fold(x))
     made.compute()
     return made, seen
 
@@ -36,7 +41,7 @@ def test_a_lost_direction_alone_is_no_reason_to_whiten(dim, common):
         @ torch.randn(5, dim, generator=generator)
     )
     made = PredictionMoments(dim, dtype=x.dtype, prepare=RowNorm("LayerNorm", 1e-5))
-    made.update(x, x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64))
+    made.update(x, one_fold(x))
     result = made.compute()
     assert made.basis.matrix is None
     assert result.rank == dim - 1

@@ -8,6 +8,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 from lawscope.statistics.directions import Directions
 from lawscope.statistics.prediction_moments import PredictionMoments
+from lawscope.statistics.rows_by_fold import RowLabels
 
 FOLDS = 5
 
@@ -16,7 +17,7 @@ def measured(x, targets, folds, **settings):
     statistic = PredictionMoments(
         x.shape[1], targets.shape[1], folds=FOLDS, dtype=x.dtype, **settings
     )
-    statistic.update(x, targets, folds)
+    statistic.update(x, RowLabels(targets, folds))
     return statistic.compute()
 
 
@@ -139,8 +140,9 @@ def test_fast_folds_of_sums_beyond_float32():
         statistic = PredictionMoments(8, folds=FOLDS, dtype=x.dtype, precision="fast")
         for part in range(0, 30_000, 5000):
             some = slice(part, part + 5000)
-            statistic.update(scale * x[some], targets[some], torch.arange(5000) % FOLDS)
-            statistic._work_off()
+            labels = RowLabels(targets[some], torch.arange(5000) % FOLDS)
+            statistic.update(scale * x[some], labels)
+            statistic.work_off()
         results.append(statistic.compute())
     assert results[1].deleted == pytest.approx(results[0].deleted, rel=1e-4)
     assert results[1].cv == pytest.approx(results[0].cv, rel=1e-4)

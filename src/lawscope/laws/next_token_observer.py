@@ -39,6 +39,8 @@ from lawscope.statistics.comoments import Precision
 from lawscope.statistics.distributed import gathered
 from lawscope.statistics.memory import DEFAULT_MEMORY, parse_memory
 from lawscope.statistics.prediction_moments import PredictionMoments
+from lawscope.statistics.rows_by_fold import RowLabels
+from lawscope.statistics.side_by_side import side_by_side
 
 FOLDS = 5
 
@@ -163,12 +165,14 @@ class NextTokenObserver:
         self.sequences += len(tokens.ids)
         self.left_out += int(tokens.real.sum()) - len(where.rows)
         where, folds = where.by_fold(indices, self.settings.folds)
+        labels = RowLabels(where.targets, folds)
         with within_limits(self.model, ids):
             self._session.run(
                 model_inputs(self.model, tokens, ids, self.settings.task),
                 tokens.ids.shape,
-                lambda position, hidden: self._take(position, hidden, where, folds),
+                lambda position, hidden: self._take(position, hidden, where.rows, labels),
             )
+            side_by_side([s.work_off for s in self.statistics if s.due])
         self.seconds += time.perf_counter() - begun
         return len(where.rows)
 
@@ -232,15 +236,15 @@ class NextTokenObserver:
         special = self._special | {self.settings.mask_token}
         return mask_tokens(tokens, self.settings.mask_token, special, indices, self.settings.seed)
 
-    def _take(self, position: int, hidden: Tensor, where: Places, folds: Tensor) -> None:
-        """Add the features of one block, shape (B, T, d)."""
-        rows = hidden.reshape(-1, hidden.shape[2]).index_select(0, where.rows.to(hidden.device))
+    def _take(self, position: int, hidden: Tensor, where: Tensor, labels: RowLabels) -> None:
+        """Add the features of one block, shape (B, T, d), at some of the flattened positions."""
+        rows = hidden.reshape(-1, hidden.shape[2]).index_select(0, where.to(hidden.device))
         if not bool(rows.sum(dtype=torch.promote_types(rows.dtype, torch.float32)).isfinite()):
             raise LawscopeError(
                 f"Block '{self.names[position]}' gives NaN or infinite activations; load the model "
                 "in a wider dtype (float32 or bfloat16 instead of float16), or check its weights."
             )
-        self.statistics[position].update(rows, where.targets, folds)
+        self.statistics[position].update(rows, labels, defer=True)
 
     @property
     def _kind(self) -> tuple[Settings, Blocks, RowNorm]:

@@ -14,12 +14,12 @@ from lawscope.statistics.feature_basis import FeatureBasis
 Precision = Literal["float64", "fast"]
 PRECISIONS: tuple[Precision, ...] = ("float64", "fast")
 BLOCK_COLUMNS = 96  # of the triangle: whole strips of vector registers, in either precision
-MOST_BLOCKS = 8  # narrower products run below the speed of wide ones
+MOST_BLOCKS = 4  # narrower products run below the speed of wide ones
 CONSTANT_TARGET = 1e-13
 
 
 def triangle(dim: int) -> list[slice]:
-    """Column blocks of the upper triangle of a d×d matrix; eight of them hold 56 % of it.
+    """Column blocks of the upper triangle of a d×d matrix; four of them hold 63 % of it.
 
     All are equally wide but the first, which has the fewest rows and takes what is left over.
     """

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from lawscope.statistics.blocked_cholesky import upper_factor
+
 FAINT = 1e-3  # what is left of a pivot where a direction all but vanishes, and may be rounding
 
 
@@ -62,10 +64,10 @@ class Directions:
             second = switched_off(zz, self.off)
         else:
             second = self.weights.T @ mirrored(zz) @ self.weights
-        lower, info = torch.linalg.cholesky_ex(second.mT)  # reads what is below the diagonal
-        if int(info) or bool((lower.diagonal() < FAINT * self.lower.diagonal()).any()):
+        upper = upper_factor(second)
+        if upper is None or bool((upper.diagonal() < FAINT * self.lower.diagonal()).any()):
             return None
-        return replace(self, lower=lower)
+        return replace(self, lower=upper.mT)
 
 
 def switched_off(matrix: Tensor, off: Tensor | None) -> Tensor:

@@ -18,7 +18,7 @@ from lawscope.statistics.feature_basis import (
     whitening_basis,
 )
 from lawscope.statistics.regression import Regression, regress
-from lawscope.statistics.rows_by_fold import Rows, by_fold
+from lawscope.statistics.rows_by_fold import RowLabels, Rows, by_fold
 from lawscope.statistics.token_sums import TokenSums
 
 JOINED_ROWS = 1024  # smaller batches wait for each other: a product of few rows is slow
@@ -89,25 +89,33 @@ class PredictionMoments:
 
     @property
     def _waiting_rows(self) -> int:
-        return sum(len(targets) for _, targets, _ in self._waiting)
+        return sum(len(labels) for _, labels in self._waiting)
 
-    def update(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
+    def update(self, features: Tensor, labels: RowLabels, *, defer: bool = False) -> None:
         """Add rows.
 
         Args:
             features: shape (n, d), on the statistic's device; kept for a while, so not to be
                 overwritten.
-            targets: shape (n, q), on the CPU; token ids where sums per token type are kept.
-            folds: fold of each row, shape (n,), on the CPU.
+            labels: their folds and q targets; token ids where sums per token type are kept.
+                Statistics that are given the same object share what follows from it.
+            defer: leave what is due to who calls :meth:`work_off`, up to twice as many rows.
         """
-        if not len(targets):
+        if not len(labels):
             return
-        self._waiting.append((features, targets, folds))
-        enough = max(
-            JOINED_ROWS, JOINED_NUMBERS // self.dim if self.basis else FIRST_ROWS * self.dim
-        )
-        if self._waiting_rows >= enough:
-            self._work_off()
+        self._waiting.append((features, labels))
+        if self._waiting_rows >= (2 if defer else 1) * self._enough:
+            self.work_off()
+
+    @property
+    def due(self) -> bool:
+        """Whether enough rows wait to be worked off."""
+        return self._waiting_rows >= self._enough
+
+    @property
+    def _enough(self) -> int:
+        few = JOINED_NUMBERS // self.dim if self.basis else FIRST_ROWS * self.dim
+        return max(JOINED_ROWS, few)
 
     def compute(self) -> Regression:
         """The regressions on everything seen.
@@ -120,7 +128,7 @@ class PredictionMoments:
                 f"{self.n} rows for {self.dim} features: a regression would fit them exactly "
                 f"and say nothing; pass more than {self.dim}, better {50 * self.dim}."
             )
-        self._work_off()
+        self.work_off()
         if not self.moments.finite:
             raise LawscopeError(
                 "The features or targets contain values that are NaN, infinite or too large to be "
@@ -141,20 +149,21 @@ class PredictionMoments:
             for ours, theirs in zip(self.tokens, other.tokens, strict=True):
                 ours.merge(theirs, other.basis, self.basis)
         for waiting in other._waiting:
-            self.update(waiting[0].to(self.device), *waiting[1:])
+            self.update(waiting[0].to(self.device), waiting[1])
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything as tensors; rows that are still held are part of it."""
         if self.basis is not None:
-            self._work_off()
+            self.work_off()
         state = {f"moments.{k}": v for k, v in self.moments.state_dict().items()}
         state["target_shift"] = self.target_shift
         state |= {f"basis.{k}": v for k, v in (self.basis.state if self.basis else {}).items()}
         for i, sums in enumerate(self.tokens):
             state |= {f"tokens{i}.{k}": v for k, v in sums.state_dict().items()}
         if self._waiting:
-            features, targets, folds = by_fold(self._waiting, self.folds)
-            state |= {"held.features": features, "held.targets": targets, "held.folds": folds}
+            features, labels = by_fold(self._waiting)
+            held = {"features": features, "targets": labels.targets, "folds": labels.folds}
+            state |= {f"held.{name}": tensor for name, tensor in held.items()}
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -179,36 +188,37 @@ class PredictionMoments:
         held = _inside(state, "held.")
         self._waiting = []
         if held:
-            features = held["features"].to(self.device)
-            self._waiting = [(features, held["targets"], held["folds"])]
+            labels = RowLabels(held["targets"], held["folds"])
+            self._waiting = [(held["features"].to(self.device), labels)]
 
-    def _work_off(self) -> None:
-        """Sum the rows that wait."""
+    def work_off(self) -> None:
+        """Sum the rows that wait, if any."""
         if not self._waiting:
             return
-        features, targets, folds = by_fold(self._waiting, self.folds)
+        features, labels = by_fold(self._waiting)
         self._waiting = []
         if self.basis is None:
-            self._begin(features, targets, folds)
+            self._begin(features, labels)
         else:
-            self._sum(features, targets, folds, self.work)
+            self._sum(features, labels, self.work)
 
-    def _begin(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
+    def _begin(self, features: Tensor, labels: RowLabels) -> None:
         """Choose coordinates by the first rows.
 
         Products in float32 show when features are well conditioned. Where they do not, a small
         direction may be their rounding, and products in float64 tell.
         """
         zero = torch.zeros(self.dim, dtype=torch.float64, device=features.device)
-        prepared = self.prepare(features, zero, self.work).double()
-        self.basis = FeatureBasis(prepared.mean(dim=0))
-        self.target_shift = targets.double().mean(dim=0)
-        first = min(MOST_FIRST * self.dim, len(folds))
-        sums = prepared[:first].sum(dim=1)
+        prepared = self.prepare(features, zero, self.work)
+        self.basis = FeatureBasis(prepared.mean(dim=0, dtype=torch.float64))
+        self.target_shift = labels.targets.double().mean(dim=0)
+        first = min(MOST_FIRST * self.dim, len(labels))
+        sums = prepared[:first].sum(dim=1, dtype=torch.float64)
         del prepared
         of_sums = float((sums - sums.mean()).square().sum())
+        begin = labels if first == len(labels) else labels[:first]
         for dtype in dict.fromkeys([self.work, torch.float64]):
-            self._sum(features[:first], targets[:first], folds[:first], dtype)
+            self._sum(features[:first], begin, dtype)
             if self._good_as_they_are(dtype, of_sums):
                 break
             self._forget()
@@ -217,8 +227,8 @@ class PredictionMoments:
                 self.prepare(features, zero, torch.float64), self.tolerance
             )
             first = 0
-        if first < len(folds):
-            self._sum(features[first:], targets[first:], folds[first:], self.work)
+        if first < len(labels):
+            self._sum(features[first:], labels[first:], self.work)
 
     def _good_as_they_are(self, dtype: torch.dtype, of_sums: float) -> bool:
         """Whether the features need no other coordinates, by sums of products in a dtype."""
@@ -236,15 +246,16 @@ class PredictionMoments:
         self.moments = CoMoments(self.dim, q, self.folds, device)
         self.tokens = [TokenSums(self.dim, old.budget, device) for old in self.tokens]
 
-    def _sum(self, features: Tensor, targets: Tensor, folds: Tensor, dtype: torch.dtype) -> None:
+    def _sum(self, features: Tensor, labels: RowLabels, dtype: torch.dtype) -> None:
         """Add rows that are sorted by fold, one fold at a time: widened rows stay in a cache."""
         assert self.basis is not None
-        y = torch.ones(len(targets), 1 + targets.shape[1], dtype=torch.float64, device="cpu")
-        y[:, 1:] = targets.double() - self.target_shift
+        y = torch.ones(len(labels), 1 + len(self.target_shift), dtype=torch.float64, device="cpu")
+        y[:, 1:] = labels.targets.double() - self.target_shift
         y = y.to(features.device)
-        places = [sums.places(ids) for sums, ids in zip(self.tokens, targets.T, strict=False)]
+        types = labels.types if self.tokens else []
+        places = [sums.begin(each, dtype) for sums, each in zip(self.tokens, types, strict=True)]
         start = 0
-        for fold, size in enumerate(torch.bincount(folds, minlength=self.folds).tolist()):
+        for fold, size in enumerate(labels.sizes):
             for part in _slices(start, start + size, max(CHUNK_ROWS, JOINED_NUMBERS // self.dim)):
                 z = self.prepare(features[part], self.basis.shift, dtype)
                 if self.basis.matrix is not None:
@@ -253,6 +264,8 @@ class PredictionMoments:
                 for sums, where in zip(self.tokens, places, strict=True):
                     sums.add(z, where[part])
             start += size
+        for sums in self.tokens:
+            sums.end()
 
 
 def _slices(start: int, stop: int, most: int) -> list[slice]:

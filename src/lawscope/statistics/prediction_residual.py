@@ -10,6 +10,7 @@ import torch
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.statistics.features import as_features
 from lawscope.statistics.prediction_moments import PredictionMoments
+from lawscope.statistics.rows_by_fold import RowLabels
 
 ENOUGH = 50  # rows per feature below which the residual is biased low and its line is noise
 STEEP = 1e6  # condition number beyond which digits are lost
@@ -42,7 +43,8 @@ def prediction_residual(features: Any, target: Any) -> float:
         raise LawscopeError(f"There are {len(x)} rows of features and {len(y)} targets.")
     n, d = x.shape
     statistic = PredictionMoments(d, dtype=x.dtype, device=x.device)
-    statistic.update(x, y.cpu(), torch.zeros(n, dtype=torch.int64, device="cpu"))
+    one_fold = torch.zeros(n, dtype=torch.int64, device="cpu")
+    statistic.update(x, RowLabels(y.cpu(), one_fold))
     result = statistic.compute()
     for sentence in cautions(n, d, result.rank, result.condition):
         warnings.warn(sentence, LawscopeWarning, stacklevel=2)

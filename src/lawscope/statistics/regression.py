@@ -90,8 +90,8 @@ def regress(
     if len(present) > 1:
         deleted, errors = LeftOut(moments, sums, zz, directions, choose, work)(present)
         error = errors.sum(dim=0)
-    upper = directions.lower.T.to(work)
-    onehots = [_onehot(table, total.mean, directions, upper) for table in tokens]
+    narrow = directions.to(work)
+    onehots = [_onehot(table, total.mean, narrow) for table in tokens]
     return Regression(
         n=round(total.n),
         rank=directions.rank,
@@ -105,15 +105,14 @@ def regress(
     )
 
 
-def _onehot(
-    sums: TokenSums | None, mean: Tensor, directions: Directions, upper: Tensor
-) -> tuple[float, float]:
-    """1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error."""
+def _onehot(sums: TokenSums | None, mean: Tensor, directions: Directions) -> tuple[float, float]:
+    """1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error, in the directions' precision."""
     if sums is None:
         return math.nan, math.nan
-    parts, solve = [], TriangularRows(upper)
-    for rows, weights in sums.chunks():
-        centred = directions.reduce(rows.addr_(weights, mean, alpha=-1)).to(upper)
+    upper = directions.lower.T
+    parts, solve, means = [], TriangularRows(upper), mean.to(upper)
+    for rows, weights in sums.chunks(upper.dtype):
+        centred = directions.reduce(rows.addr_(weights, means, alpha=-1))
         parts.append(torch.linalg.vector_norm(solve(centred), dim=1).to(mean).square())
     explained, spread = torch.cat(parts), sums.spread().to(mean)
     if sums.exact:

@@ -1,44 +1,106 @@
-"""Rows of several batches in the order of their folds."""
+"""Rows of several batches in the order of their folds, and what is to be predicted there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
 
-Rows = tuple[Tensor, Tensor, Tensor]  # features (n, d), targets (n, q), fold of each row (n,)
+
+@dataclass(frozen=True, eq=False)
+class TokenTypes:
+    """The token types among n ids.
+
+    Attributes:
+        ids: each type once, shape (m,).
+        counts: how often it occurs, shape (m,).
+        places: which of ``ids`` each of the n is, shape (n,).
+    """
+
+    ids: Tensor
+    counts: Tensor
+    places: Tensor
 
 
-def by_fold(waiting: Sequence[Rows], folds: int) -> Rows:
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """What is to be predicted at n rows of features, and in which folds the rows are.
+
+    All blocks of a network share them, so that what is worked out here is worked out once.
+
+    Attributes:
+        targets: shape (n, q), on the CPU.
+        folds: shape (n,), on the CPU.
+    """
+
+    targets: Tensor
+    folds: Tensor
+
+    def __len__(self) -> int:
+        return len(self.folds)
+
+    def __getitem__(self, rows: slice) -> RowLabels:
+        return RowLabels(self.targets[rows], self.folds[rows])
+
+    @cached_property
+    def order(self) -> Tensor | None:
+        """What sorts the rows by fold; None where they are sorted."""
+        return self.folds.argsort(stable=True) if bool((self.folds.diff() < 0).any()) else None
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Rows of each fold up to the last that has any."""
+        return torch.bincount(self.folds).tolist()
+
+    @cached_property
+    def types(self) -> list[TokenTypes]:
+        """The token types of every target, where targets are token ids."""
+        found = [ids.unique(return_inverse=True, return_counts=True) for ids in self.targets.T]
+        return [TokenTypes(ids, counts, places) for ids, places, counts in found]
+
+
+Rows = tuple[Tensor, RowLabels]  # features (n, d), and what they are to predict
+
+
+def by_fold(waiting: Sequence[Rows]) -> Rows:
     """All rows in the order of their folds; batches that come in that order are copied once.
 
     Args:
         waiting: batches, at least one.
-        folds: number of folds F.
 
     Example:
         >>> a, b = torch.tensor([1.0, 2.0])[:, None], torch.tensor([3.0, 4.0])[:, None]
-        >>> rows = by_fold([(a, a, torch.tensor([0, 1])), (b, b, torch.tensor([1, 0]))], 2)
-        >>> rows[0][:, 0].tolist(), rows[2].tolist()
+        >>> batches = [(a, RowLabels(a, torch.tensor([0, 1]))), (b, RowLabels(b, torch.tensor([1, 0])))]
+        >>> features, labels = by_fold(batches)
+        >>> features[:, 0].tolist(), labels.folds.tolist()
         ([1.0, 4.0, 2.0, 3.0], [0, 0, 1, 1])
     """
-    waiting = [_sorted(rows) for rows in waiting]
-    if len(waiting) == 1:
-        return waiting[0]
-    sizes = [torch.bincount(rows[2], minlength=folds).tolist() for rows in waiting]
-
-    def joined(what: int) -> Tensor:
-        parts = [rows[what].split(size) for rows, size in zip(waiting, sizes, strict=True)]
-        return torch.cat([part[fold] for fold in range(folds) for part in parts])
-
-    return joined(0), joined(1), joined(2)
+    parts = tuple(labels for _, labels in waiting)
+    return _merged([features for features, _ in waiting], parts), _joined(parts)
 
 
-def _sorted(rows: Rows) -> Rows:
-    """One batch in the order of its folds."""
-    features, targets, folds = rows
-    if not bool((folds.diff() < 0).any()):
-        return rows
-    order = folds.argsort(stable=True)
-    return features[order.to(features.device)], targets[order], folds[order]
+@lru_cache(maxsize=2)
+def _joined(parts: tuple[RowLabels, ...]) -> RowLabels:
+    """The labels of several batches; the same object for every block that has seen the same."""
+    if len(parts) == 1 and parts[0].order is None:
+        return parts[0]
+    return RowLabels(
+        _merged([labels.targets for labels in parts], parts),
+        _merged([labels.folds for labels in parts], parts),
+    )
+
+
+def _merged(tensors: Sequence[Tensor], parts: Sequence[RowLabels]) -> Tensor:
+    """Rows of several batches, fold after fold."""
+    tensors = [
+        rows if labels.order is None else rows[labels.order.to(rows.device)]
+        for rows, labels in zip(tensors, parts, strict=True)
+    ]
+    if len(tensors) == 1:
+        return tensors[0]
+    pieces = [rows.split(labels.sizes) for rows, labels in zip(tensors, parts, strict=True)]
+    folds = range(max(map(len, pieces)))
+    return torch.cat([piece[fold] for fold in folds for piece in pieces if fold < len(piece)])

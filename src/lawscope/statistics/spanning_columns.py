@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lawscope.statistics.blocked_cholesky import upper_factor
 from lawscope.statistics.directions import switched_off
 from lawscope.statistics.lanczos import largest_eigenvalue
 
@@ -22,21 +23,34 @@ class SpanningColumns:
         off: features that the others span, shape (k,); switched off, they leave M regular.
         condition: largest over smallest singular value of the features scaled to unit columns,
             among the d − k that are more than rounding; NaN without any.
-        lower: L, shape (d, d): LLᵀ is M with the rows and columns ``off`` of the identity.
+        factor: R, shape (d, d): RᵀR are the correlations with the rows and columns ``off`` of the
+            identity.
+        scale: size of every feature, 1 where it is off, shape (d,).
     """
 
     off: Tensor
     condition: float
-    lower: Tensor
+    factor: Tensor
+    scale: Tensor
 
     @property
     def rank(self) -> int:
         """Of the features."""
-        return len(self.lower) - len(self.off)
+        return len(self.factor) - len(self.off)
+
+    @property
+    def lower(self) -> Tensor:
+        """L, shape (d, d): LLᵀ is M with the rows and columns ``off`` of the identity."""
+        return (self.factor * self.scale).mT
 
 
 def spanning_columns(
-    zz: Tensor, least: Tensor, share: float, accuracy: float, of_sums: float | None = None
+    zz: Tensor,
+    least: Tensor,
+    share: float,
+    accuracy: float,
+    of_sums: float | None = None,
+    work: torch.dtype = torch.float64,
 ) -> SpanningColumns | None:
     """Sort out what is dependent at sight: features that never vary, and LayerNorm's.
 
@@ -52,6 +66,7 @@ def spanning_columns(
         accuracy: relative, of the eigenvalues at the ends.
         of_sums: Σ(s − s̄)² over the sums s of every row, where products in float32 have left more
             of it in ``zz`` than LayerNorm has.
+        work: precision of the factor; in float32 the condition is good to three digits up to 150.
 
     Returns:
         None where other features are dependent, which takes all eigenvalues to sort out.
@@ -63,9 +78,10 @@ def spanning_columns(
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(len(zz), generator=generator, dtype=torch.float32, device="cpu")
     start = start.to(zz.device)
+    correlation = (per_scale[:, None] * zz).mul_(per_scale)
     # Products with a vector wait for memory, so that float32 takes half as long; of the largest
     # eigenvalue it loses nothing that is asked for.
-    narrow = (per_scale[:, None] * zz).mul_(per_scale).to(torch.float32)
+    narrow = correlation.to(torch.float32)
     largest = largest_eigenvalue(narrow.__matmul__, start, accuracy)
     if largest is None:
         return None
@@ -77,28 +93,28 @@ def spanning_columns(
         off[scale.argmax()] = True
     else:
         null = torch.zeros_like(null)
-    lower, info = torch.linalg.cholesky_ex(switched_off(zz.clone(), torch.nonzero(off)[:, 0]))
-    if int(info):
+    places = torch.nonzero(off)[:, 0]
+    factor = upper_factor(switched_off(narrow if work == torch.float32 else correlation, places))
+    if factor is None:
         return None
     condition = math.nan
-    if not bool(off.all()):
-        factor = lower * per_scale.masked_fill(off, 1.0)[:, None]  # of the correlations
+    if len(places) < len(zz):
         condition = math.sqrt(largest * _steepest(factor, off, null, start, accuracy))
         if condition > NARROW:
             condition = math.sqrt(largest * _steepest(factor, off, null, start.double(), accuracy))
         if not condition**2 * share < 1:
             return None
-    return SpanningColumns(torch.nonzero(off)[:, 0], condition, lower)
+    return SpanningColumns(places, condition, factor, scale.masked_fill(off, 1.0))
 
 
 def _steepest(factor: Tensor, off: Tensor, null: Tensor, start: Tensor, accuracy: float) -> float:
     """The largest eigenvalue of the inverse, in the precision of ``start``; NaN if unsettled."""
-    lower, null, on = factor.to(start), null.to(start), (~off).to(start)
+    upper, null, on = factor.to(start), null.to(start), (~off).to(start)
 
     def inverse(v: Tensor) -> Tensor:
         inside = on * (v - null * (null @ v))
-        half = torch.linalg.solve_triangular(lower, inside[:, None], upper=False)
-        solved: Tensor = torch.linalg.solve_triangular(lower.T, half, upper=True)[:, 0] * on
+        half = torch.linalg.solve_triangular(upper.mT, inside[:, None], upper=False)
+        solved: Tensor = torch.linalg.solve_triangular(upper, half, upper=True)[:, 0] * on
         return torch.sub(solved, null * (null @ solved))
 
     found = largest_eigenvalue(inverse, start, accuracy)
