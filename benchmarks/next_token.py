@@ -30,7 +30,7 @@ from benchmarks.row import Row, at_least, at_most, interleaved, seconds
 
 VOCABULARY, WINDOW = 5000, 250
 BARS = {"float64": 1.20, "fast": 1.12}
-CASES = [(256, 6, 4, 20_000, 5), (768, 12, 12, 8_000, 3)]
+CASES = [(256, 6, 4, 20_000, 9), (768, 12, 12, 8_000, 5)]  # width, depth, heads, tokens, repeats
 STORED_WIDTH, STORED_TOKENS = 768, 100_000
 REPEATS = 3
 AGREEMENT = 1e-6

@@ -228,6 +228,25 @@ def test_fast_products_are_float32():
     assert fast.pr == pytest.approx(exact.pr, rel=1e-4)
     assert fast.pr[0] != exact.pr[0]
     assert fast.cv == pytest.approx(exact.cv, rel=1e-4)
+    assert fast.onehot == pytest.approx(exact.onehot, rel=1e-5)
+
+
+def test_fast_sums_per_token_type_go_on_over_many_batches():
+    x, ids, folds = data()
+    made, twice = (
+        statistic(x[:1100], ids[:1100], folds[:1100], precision="fast") for _ in range(2)
+    )
+    for start, stop in [(1100, 1250), (1250, 1500)]:
+        labels = RowLabels(ids[start:stop, None], folds[start:stop])
+        made.update(x[start:stop], labels)
+        made.work_off()
+        twice.update(x[start:stop], labels)
+    assert made.tokens[0].counts.tolist() == torch.bincount(ids).tolist()
+    table, weights = made.tokens[0].sums()
+    expected = torch.zeros(TOKENS, D).double().index_add_(0, ids, x.double() - made.basis.shift)
+    torch.testing.assert_close(table, expected, rtol=1e-5, atol=1e-4)
+    assert weights.tolist() == torch.bincount(ids).tolist()
+    assert made.compute().onehot == pytest.approx(twice.compute().onehot, rel=1e-6)
 
 
 @pytest.mark.parametrize("condition", [1, 100, 1e4])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.side_by_side import side_by_side
+from lawscope.statistics.side_by_side import one_thread, side_by_side
 
 
 @pytest.fixture(params=[1, 2, 3, 8])
@@ -56,3 +56,14 @@ def test_tensors_of_inference_mode_may_be_changed_in_it(threads, inference):
         sums = [torch.zeros(2) for _ in range(3)]
         side_by_side([lambda each=each: each.add_(1) for each in sums])
     assert torch.stack(sums).eq(1).all()
+
+
+def test_one_thread_is_given_back(threads):
+    def broken():
+        with one_thread():
+            assert torch.get_num_threads() == 1
+            raise LawscopeError("too few rows")
+
+    with pytest.raises(LawscopeError, match="too few rows"):
+        broken()
+    assert torch.get_num_threads() == threads

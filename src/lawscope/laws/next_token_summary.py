@@ -17,12 +17,13 @@ from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.prediction_moments import PredictionMoments
 from lawscope.statistics.prediction_residual import ENOUGH, STEEP
 from lawscope.statistics.regression import Regression
-from lawscope.statistics.side_by_side import side_by_side
+from lawscope.statistics.side_by_side import one_thread, side_by_side
 from lawscope.statistics.token_sums import CODINGS
 
 if TYPE_CHECKING:
     from lawscope.laws.next_token_observer import NextTokenObserver
 
+WIDE = 400  # features from which blocks are quicker solved side by side
 LOST = {False: 1e-8, True: 0.05}  # share of PR lost to rounding that is told: float64, fast
 
 
@@ -51,10 +52,14 @@ def summarise(observer: NextTokenObserver, control: NextToken | None) -> NextTok
 
 
 def _solved(statistics: Sequence[PredictionMoments]) -> list[Regression]:
-    """The regressions of every block; what lives on a device is solved there one by one."""
-    if all(statistic.device.type == "cpu" for statistic in statistics):
+    """The regressions of every block; what lives on a device is solved there."""
+    if any(statistic.device.type != "cpu" for statistic in statistics):
+        return [statistic.compute() for statistic in statistics]
+    side_by_side([statistic.work_off for statistic in statistics])
+    if statistics[0].dim >= WIDE:
         return side_by_side([statistic.compute for statistic in statistics])
-    return [statistic.compute() for statistic in statistics]
+    with one_thread():  # side by side, the many small steps of narrow blocks wait for each other
+        return [statistic.compute() for statistic in statistics]
 
 
 def _one(

@@ -22,8 +22,8 @@ from lawscope.statistics.rows_by_fold import RowLabels, Rows, by_fold
 from lawscope.statistics.token_sums import TokenSums
 
 JOINED_ROWS = 1024  # smaller batches wait for each other: a product of few rows is slow
-JOINED_NUMBERS = 2**22  # rows times d; narrow features wait for more rows
-CHUNK_ROWS = 4096  # widened at a time, or as many as wait
+JOINED_NUMBERS, MOST_JOINED = 2**22, 8192  # rows times d, and rows; narrow features wait for more
+CHUNK_ROWS = 4096  # widened at a time
 FIRST_ROWS, MOST_FIRST = 2, 8  # times d: what is looked at before coordinates are chosen
 
 Prepare = Callable[[Tensor, Tensor, torch.dtype], Tensor]
@@ -114,8 +114,8 @@ class PredictionMoments:
 
     @property
     def _enough(self) -> int:
-        few = JOINED_NUMBERS // self.dim if self.basis else FIRST_ROWS * self.dim
-        return max(JOINED_ROWS, few)
+        joined = min(JOINED_NUMBERS // self.dim, MOST_JOINED)
+        return max(JOINED_ROWS, joined if self.basis else FIRST_ROWS * self.dim)
 
     def compute(self) -> Regression:
         """The regressions on everything seen.
@@ -256,7 +256,7 @@ class PredictionMoments:
         places = [sums.begin(each, dtype) for sums, each in zip(self.tokens, types, strict=True)]
         start = 0
         for fold, size in enumerate(labels.sizes):
-            for part in _slices(start, start + size, max(CHUNK_ROWS, JOINED_NUMBERS // self.dim)):
+            for part in _slices(start, start + size, CHUNK_ROWS):
                 z = self.prepare(features[part], self.basis.shift, dtype)
                 if self.basis.matrix is not None:
                     z = z @ self.basis.matrix.to(z)

@@ -106,7 +106,7 @@ def regress(
 
 
 def _onehot(sums: TokenSums | None, mean: Tensor, directions: Directions) -> tuple[float, float]:
-    """1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error, in the directions' precision."""
+    """1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error."""
     if sums is None:
         return math.nan, math.nan
     upper = directions.lower.T

@@ -73,8 +73,8 @@ def by_fold(waiting: Sequence[Rows]) -> Rows:
 
     Example:
         >>> a, b = torch.tensor([1.0, 2.0])[:, None], torch.tensor([3.0, 4.0])[:, None]
-        >>> batches = [(a, RowLabels(a, torch.tensor([0, 1]))), (b, RowLabels(b, torch.tensor([1, 0])))]
-        >>> features, labels = by_fold(batches)
+        >>> here, there = RowLabels(a, torch.tensor([0, 1])), RowLabels(b, torch.tensor([1, 0]))
+        >>> features, labels = by_fold([(a, here), (b, there)])
         >>> features[:, 0].tolist(), labels.folds.tolist()
         ([1.0, 4.0, 2.0, 3.0], [0, 0, 1, 1])
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -43,5 +44,16 @@ def side_by_side(solves: Sequence[Callable[[], T]]) -> list[T]:
             workers, initializer=torch.set_num_threads, initargs=(threads // workers,)
         ) as pool:
             return list(pool.map(run, solves))
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Small steps on a single core: to share them out takes longer than to take them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
     finally:
         torch.set_num_threads(threads)
