@@ -48,6 +48,20 @@ def test_condition_and_rank_are_those_of_the_singular_values(dim, steep, layer_n
     assert result.condition == pytest.approx(sizes[0] / sizes[rank - 1], rel=1e-5)
 
 
+@pytest.mark.parametrize("work", [torch.float32, torch.float64])
+@pytest.mark.parametrize("layer_norm", [True, False])
+@pytest.mark.parametrize("steep", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize("dim", [2, 40, 300])
+def test_rough_conditions_are_hardly_too_small(dim, steep, layer_norm, work):
+    """They bound both ends, within the fourth root of the number of features."""
+    x = features(dim, 5 * dim + 20, steep=steep, layer_norm=layer_norm)
+    least = torch.full((dim,), 1e-20).double()
+    rough = spanning_columns(x.T @ x, least, SHARE, None, work=work)
+    exact = found(x)
+    assert rough.rank == exact.rank
+    assert exact.condition / 1.5 < rough.condition < exact.condition * dim**0.25 * 1.5
+
+
 def test_the_factor_is_that_of_the_others_and_of_the_identity():
     x = features(30, 200)
     x[:, 4] = 0  # never varies; the others still add up to nearly nothing

@@ -102,7 +102,7 @@ def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float, of_sums: float)
         of_sums: scatter of the sums of every row, which LayerNorm takes away.
     """
     share = max(tolerance**2, RESOLVED)
-    found = spanning_columns(zz, least, share, ROUGHLY, of_sums, torch.float32)
+    found = spanning_columns(zz, least, share, None, of_sums, torch.float32)
     if found is None or found.condition > ILL_CONDITIONED / 2:
         found = spanning_columns(zz, least, share, ROUGHLY, of_sums)
     if found is not None:

@@ -1,4 +1,4 @@
-"""The largest eigenvalue of a symmetric map that is only known by what it does to a vector."""
+"""The largest eigenvalue of a symmetric map that is only known by what it does to vectors."""
 
 from __future__ import annotations
 
@@ -59,6 +59,25 @@ def largest_eigenvalue(apply: Map, start: Tensor, accuracy: float) -> float | No
                 return value
         beside.append(size)
     return None
+
+
+def roughly_largest(apply: Map, probes: Tensor) -> float:
+    """(tr A⁴)^¼, which no eigenvalue exceeds, from the mean of ‖A²g‖² over Gaussian vectors g.
+
+    A few eigenvalues near the largest make it little larger than that. With 16 probes chance alone
+    lowers it by a third about once in ten thousand times.
+
+    Args:
+        apply: a symmetric map of columns (d, m).
+        probes: the vectors g as columns, shape (d, m).
+
+    Example:
+        >>> probes = torch.randn(50, 16, generator=torch.Generator().manual_seed(0))
+        >>> diagonal = torch.linspace(1, 4, 50)[:, None]
+        >>> 4 < roughly_largest(lambda v: diagonal * v, probes) < 9  # 7.4 but for chance
+        True
+    """
+    return float(apply(apply(probes)).square().sum(dim=0).mean().sqrt().sqrt())
 
 
 def _ritz(

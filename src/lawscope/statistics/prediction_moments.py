@@ -213,7 +213,7 @@ class PredictionMoments:
         self.basis = FeatureBasis(prepared.mean(dim=0, dtype=torch.float64))
         self.target_shift = labels.targets.double().mean(dim=0)
         first = min(MOST_FIRST * self.dim, len(labels))
-        sums = prepared[:first].sum(dim=1, dtype=torch.float64)
+        sums = prepared[:first].sum(dim=1).double()
         del prepared
         of_sums = float((sums - sums.mean()).square().sum())
         begin = labels if first == len(labels) else labels[:first]

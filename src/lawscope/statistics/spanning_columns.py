@@ -10,8 +10,9 @@ from torch import Tensor
 
 from lawscope.statistics.blocked_cholesky import upper_factor
 from lawscope.statistics.directions import switched_off
-from lawscope.statistics.lanczos import largest_eigenvalue
+from lawscope.statistics.lanczos import Map, largest_eigenvalue, roughly_largest
 
+PROBES = 16
 NARROW = 1000.0  # condition number up to which float32 gives three digits of it
 
 
@@ -48,7 +49,7 @@ def spanning_columns(
     zz: Tensor,
     least: Tensor,
     share: float,
-    accuracy: float,
+    accuracy: float | None,
     of_sums: float | None = None,
     work: torch.dtype = torch.float64,
 ) -> SpanningColumns | None:
@@ -63,7 +64,8 @@ def spanning_columns(
         zz: second moment about the mean, shape (d, d), float64.
         least: what rounding leaves of a feature that never varies, shape (d,).
         share: eigenvalues of C below this share of the largest are rounding.
-        accuracy: relative, of the eigenvalues at the ends.
+        accuracy: relative, of the eigenvalues at the ends; None for bounds of them, in a fraction
+            of the time, which make the condition a rough one, too large rather than too small.
         of_sums: Σ(s − s̄)² over the sums s of every row, where products in float32 have left more
             of it in ``zz`` than LayerNorm has.
         work: precision of the factor; in float32 the condition is good to three digits up to 150.
@@ -76,14 +78,14 @@ def spanning_columns(
     scale = spread.sqrt().masked_fill(off, 0.0)
     per_scale = (1 / scale).masked_fill(off, 0.0)
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(len(zz), generator=generator, dtype=torch.float32, device="cpu")
+    start = torch.randn(len(zz), PROBES, generator=generator, dtype=torch.float32, device="cpu")
     start = start.to(zz.device)
     correlation = (per_scale[:, None] * zz).mul_(per_scale)
     # Products with a vector wait for memory, so that float32 takes half as long; of the largest
     # eigenvalue it loses nothing that is asked for.
     narrow = correlation.to(torch.float32)
-    largest = largest_eigenvalue(narrow.__matmul__, start, accuracy)
-    if largest is None:
+    largest = _largest(narrow.__matmul__, start, accuracy)
+    if math.isnan(largest):
         return None
     null = scale / torch.linalg.vector_norm(scale).clamp(min=1e-300)
     if of_sums is None:
@@ -107,15 +109,24 @@ def spanning_columns(
     return SpanningColumns(places, condition, factor, scale.masked_fill(off, 1.0))
 
 
-def _steepest(factor: Tensor, off: Tensor, null: Tensor, start: Tensor, accuracy: float) -> float:
+def _steepest(
+    factor: Tensor, off: Tensor, null: Tensor, start: Tensor, accuracy: float | None
+) -> float:
     """The largest eigenvalue of the inverse, in the precision of ``start``; NaN if unsettled."""
-    upper, null, on = factor.to(start), null.to(start), (~off).to(start)
+    upper, null, on = factor.to(start), null.to(start)[:, None], (~off).to(start)[:, None]
 
     def inverse(v: Tensor) -> Tensor:
-        inside = on * (v - null * (null @ v))
-        half = torch.linalg.solve_triangular(upper.mT, inside[:, None], upper=False)
-        solved: Tensor = torch.linalg.solve_triangular(upper, half, upper=True)[:, 0] * on
-        return torch.sub(solved, null * (null @ solved))
+        inside = on * (v - null * (null.T @ v))
+        half = torch.linalg.solve_triangular(upper.mT, inside, upper=False)
+        solved: Tensor = torch.linalg.solve_triangular(upper, half, upper=True) * on
+        return torch.sub(solved, null * (null.T @ solved))
 
-    found = largest_eigenvalue(inverse, start, accuracy)
+    return _largest(inverse, start, accuracy)
+
+
+def _largest(apply: Map, start: Tensor, accuracy: float | None) -> float:
+    """Of the eigenvalues of a map of columns; NaN where it has not settled."""
+    if accuracy is None:
+        return roughly_largest(apply, start)
+    found = largest_eigenvalue(lambda v: apply(v[:, None])[:, 0], start[:, 0], accuracy)
     return math.nan if found is None else found

@@ -12,7 +12,7 @@ from lawscope.statistics.feature_basis import FeatureBasis
 from lawscope.statistics.rows_by_fold import TokenTypes
 
 CODINGS = 32
-TYPES_AT_A_TIME = 1024
+TYPES_AT_A_TIME = 384
 _CHUNK = 4096  # ids whose codes are drawn together
 _SEED = 20240824
 
@@ -187,7 +187,7 @@ class TokenSums:
         if needed > len(self._sums):
             most = max(self.budget // (8 * self.dim), needed)
             # Generous: memory that is not touched costs nothing, and a table that moves, its pages.
-            room = self._sums.new_empty(min(max(4 * needed, 256), most), self.dim)
+            room = self._sums.new_empty(min(max(2 * needed, 256), most), self.dim)
             room[: self._types] = self._sums[: self._types]
             self._sums = room
         self._sums[self._types : needed] = 0
