@@ -25,6 +25,16 @@ class Framing(Letters):
         return [1, *ids, 2] if add_special_tokens else ids
 
 
+class Loud(Letters):
+    """One that warns of texts beyond its context unless told not to, as Hugging Face's do."""
+
+    model_max_length = 1
+
+    def encode(self, text, verbose=True):
+        assert not verbose
+        return super().encode(text)
+
+
 @given(n=st.integers(0, 200), length=st.integers(3, 20), before=st.integers(0, 1))
 def test_windows_hold_the_text_in_order_once(n, length, before):
     ids, frame = torch.arange(100, 100 + n), Frame((9,) * before)
@@ -56,6 +66,7 @@ def test_a_frame_is_what_the_tokenizer_adds_and_a_causal_text_goes_on():
     assert frame_of(Framing(), "causal") == Frame((1,), ())
     assert frame_of(Letters(), "causal") == Frame()
     assert encoder_of(Framing())("ab") == [97, 98]
+    assert encoder_of(Loud())("ab") == [97, 98]
 
 
 @pytest.mark.parametrize(

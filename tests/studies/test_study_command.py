@@ -52,6 +52,12 @@ def test_run_show_figure_status_gc(lawscope, toys):
     assert "0 trainings, 0 bytes" in lawscope("status")[1]
 
 
+def test_a_family_says_where_its_summary_lies(lawscope, toys):
+    _, out, _ = lawscope("run", "toy", "--preset", "smoke", "--jobs", 1)
+    path = out.rpartition("summary: ")[2].strip()
+    assert json.loads((toys / path).read_text())["family"] == "toy"
+
+
 def test_data_is_looked_for_where_one_says(lawscope, toys, monkeypatch):
     monkeypatch.setenv("LAWSCOPE_DATA", "elsewhere")
     (toys / "data").mkdir()

@@ -93,6 +93,8 @@ def encoder_of(tokenizer: Any) -> Encode:
     options: dict[str, Any] = {}
     if "add_special_tokens" in _parameters(encode):
         options["add_special_tokens"] = False
+    if hasattr(tokenizer, "model_max_length"):  # it would warn of texts beyond it: we cut windows
+        options["verbose"] = False
 
     def ids_of(text: str) -> list[int]:
         try:

@@ -209,7 +209,7 @@ def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = Fal
 
     from lawscope.report.study_text import print_result, print_totals
     from lawscope.studies.registry import find
-    from lawscope.studies.saved import label, result_file
+    from lawscope.studies.saved import label, result_file, summary_of
 
     console = Console()
     for result in results:
@@ -225,6 +225,8 @@ def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = Fal
         console.print()
     if len(results) > 1:
         print_totals(results, console)
+        for summary in sorted({summary_of(result, out) for result in results}):
+            typer.echo(f"summary: {summary}")
 
 
 def _look_in(data_dir: Path) -> None:

@@ -80,6 +80,11 @@ def save(result: StudyResult, out: Path, picture: bytes | None = None) -> Path:
     return path
 
 
+def summary_of(result: StudyResult, out: Path) -> Path:
+    """Where the summary of a result's family lies."""
+    return summary_file(out, result.name.partition("/")[0], result.preset, result.mode)
+
+
 def save_family(results: Sequence[StudyResult], out: Path) -> Path:
     """Write the summary of a family: what is committed, rendered, and read by ``show``.
 
@@ -94,7 +99,7 @@ def save_family(results: Sequence[StudyResult], out: Path) -> Path:
         "versions": versions(),
         "studies": [_short(result) for result in results],
     }
-    path = summary_file(out, family, results[0].preset, results[0].mode)
+    path = summary_of(results[0], out)
     write_whole(_compact(document) + "\n", path)
     return path
 
