@@ -50,6 +50,15 @@ def test_allocating_moments(model, monkeypatch, error):
     assert all(m.training for m in model.modules())
 
 
+def test_summing_between_two_batches(model, monkeypatch):
+    boom = Boom(torch.OutOfMemoryError("out of memory"), None)
+    monkeypatch.setattr(next_token_moments.PredictionMoments, "work_off", boom)
+    with ls.NextTokenObserver(model, IDS) as observer:
+        with pytest.raises(ls.LawscopeError, match=MOMENTS):
+            observer.update(IDS)
+        assert 1024 <= observer.n < 2048  # rows that were due, and not yet for the hook to sum
+
+
 def test_the_result(model, monkeypatch):
     error = MemoryError("Unable to allocate 7.28 TiB for an array")  # as NumPy says it
     monkeypatch.setattr(next_token_summary, "fit_line", Boom(error, None))

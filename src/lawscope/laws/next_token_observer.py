@@ -172,6 +172,7 @@ class NextTokenObserver:
                 tokens.ids.shape,
                 lambda position, hidden: self._take(position, hidden, where.rows, labels),
             )
+        with room_for_moments(self.settings, self.found.blocks):
             self._work_off()
         self.seconds += time.perf_counter() - begun
         return len(where.rows)
