@@ -69,6 +69,33 @@ print([type(event).__name__ for event in heard])
 """
 
 
+def note_the_end(tell):
+    """A job that leaves something to be put away when its process ends."""
+    import atexit
+
+    atexit.register(print, "put away", file=sys.stderr, flush=True)
+
+
+def work_on(tell):
+    tell("begun")
+    signal.pause()
+
+
+def test_idle_processes_end_by_themselves_and_those_at_work_are_ended(capfd):
+    pool = Pool(2)
+    pool.submit(1, note_the_end)
+    until_over(pool)
+    pool.submit(2, work_on)
+    while not pool.events(1.0):
+        pass
+    pool.submit(3, note_the_end)
+    until_over(pool)
+    at_work, idle = pool._workers
+    pool.close()
+    assert (at_work.process.exitcode, idle.process.exitcode) == (-signal.SIGTERM, 0)
+    assert capfd.readouterr().err.count("put away") == 1  # that of the one at work is lost
+
+
 def test_no_worker_hears_ctrl_c_not_even_the_first():
     # In a process of its own: what Python begins with the very first worker lets signals in.
     answer = subprocess.run(

@@ -58,8 +58,9 @@ class Pool:
     def close(self) -> None:
         """End all processes, also those at work."""
         for worker in self._workers:
-            worker.process.terminate()  # first: a process at work would stumble over a closed pipe
-            worker.connection.close()
+            if worker.task is not None:  # at work, it would stumble over a closed pipe
+                worker.process.terminate()
+            worker.connection.close()  # an idle one ends by itself, and puts away what it holds
         for worker in self._workers:
             worker.process.join(CLOSING_SECONDS)
             if worker.process.is_alive():
