@@ -35,6 +35,12 @@ class Loud(Letters):
         return super().encode(text)
 
 
+class Limited(Letters):
+    """One that has a context and no such warning."""
+
+    model_max_length = 1
+
+
 @given(n=st.integers(0, 200), length=st.integers(3, 20), before=st.integers(0, 1))
 def test_windows_hold_the_text_in_order_once(n, length, before):
     ids, frame = torch.arange(100, 100 + n), Frame((9,) * before)
@@ -67,6 +73,7 @@ def test_a_frame_is_what_the_tokenizer_adds_and_a_causal_text_goes_on():
     assert frame_of(Letters(), "causal") == Frame()
     assert encoder_of(Framing())("ab") == [97, 98]
     assert encoder_of(Loud())("ab") == [97, 98]
+    assert encoder_of(Limited())("ab") == [97, 98]
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,37 @@ def test_fast_sums_per_token_type_go_on_over_many_batches():
     assert made.compute().onehot == pytest.approx(twice.compute().onehot, rel=1e-6)
 
 
+def test_what_failed_half_way_leaves_nothing_behind_in_a_state_that_is_loaded(monkeypatch):
+    x, ids, folds = data()
+    settings = {"precision": "fast", "token_bytes": 8 * D * 31}
+    made, plain = (statistic(x[:1100], ids[:1100], folds[:1100], **settings) for _ in range(2))
+    saved = {name: tensor.clone() for name, tensor in made.state_dict().items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(made.moments, "update", lambda *_: 1 / 0)
+        made.update(x[1100:], RowLabels(ids[1100:, None], folds[1100:]))
+        with pytest.raises(ZeroDivisionError):
+            made.work_off()
+    made.load_state_dict(saved)
+    labels = RowLabels(ids[1100:, None] + 2, folds[1100:])  # two more types than the budget has
+    results = []
+    for each in (made, plain):
+        each.update(x[1100:], labels)
+        results.append(each.compute())
+        assert not each.tokens[0].exact
+    assert results[0].onehot == pytest.approx(results[1].onehot, rel=1e-12)
+
+
+@pytest.mark.parametrize("precision", ["float64", "fast"])
+def test_autocast_changes_nothing(precision):
+    x, ids, folds = data()
+    expected = statistic(x, ids, folds, precision=precision).compute()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = statistic(x, ids, folds, parts=2, precision=precision).compute()
+    assert found.condition == pytest.approx(expected.condition, rel=1e-4)
+    for name in ("pr", "deleted", "cv", "onehot"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-5)
+
+
 @pytest.mark.parametrize("condition", [1, 100, 1e4])
 def test_fast_products_do_not_take_rounding_for_a_direction(condition):
     x, _, noise = conditioned(condition, dim=64, rows=6000)

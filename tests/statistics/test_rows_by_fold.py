@@ -1,5 +1,7 @@
 """Rows in the order of their folds, and labels that blocks share."""
 
+import weakref
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -30,6 +32,14 @@ def test_blocks_that_see_the_same_rows_share_their_labels():
     first, second = ([(torch.randn(3, 2), labels) for labels in parts] for _ in range(2))
     assert by_fold(first)[1] is by_fold(second)[1]
     assert by_fold(first[:1])[1] is not by_fold(second[1:])[1]  # equal labels of other rows
+
+
+def test_rows_as_they_are_need_no_copy_and_are_not_kept_alive():
+    features, labels = torch.randn(3, 2), RowLabels(torch.ones(3, 1), torch.tensor([0, 0, 2]))
+    gone = weakref.ref(labels)
+    assert by_fold([(features, labels)])[0] is features
+    del labels
+    assert gone() is None
 
 
 def test_types_are_counted_once_each():

@@ -91,9 +91,11 @@ def encoder_of(tokenizer: Any) -> Encode:
             "a function that turns text into token ids."
         )
     options: dict[str, Any] = {}
-    if "add_special_tokens" in _parameters(encode):
+    parameters = _parameters(encode)
+    if "add_special_tokens" in parameters:
         options["add_special_tokens"] = False
-    if hasattr(tokenizer, "model_max_length"):  # it would warn of texts beyond it: we cut windows
+    # It would warn of texts beyond its context, and we cut windows.
+    if hasattr(tokenizer, "model_max_length") and parameters & {"verbose", "kwargs"}:
         options["verbose"] = False
 
     def ids_of(text: str) -> list[int]:

@@ -11,6 +11,7 @@ from lawscope.statistics.pivoted_cholesky import correlations, rank_and_conditio
 from lawscope.statistics.spanning_columns import spanning_columns
 
 ILL_CONDITIONED = 300.0  # κ beyond which moments of raw features would lose κ²·ε ≈ 1e-11
+SURELY_WELL = 150.0  # κ up to which a rough look in float32 decides
 LOST_FLOAT64 = 1e-12  # singular values below this share of the largest are rounding
 LOST_FLOAT32 = 1e-6
 RESOLVED = 1e-13  # smallest share of the largest eigenvalue that float64 moments can tell from 0
@@ -103,7 +104,7 @@ def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float, of_sums: float)
     """
     share = max(tolerance**2, RESOLVED)
     found = spanning_columns(zz, least, share, None, of_sums, torch.float32)
-    if found is None or found.condition > ILL_CONDITIONED / 2:
+    if found is None or found.condition > SURELY_WELL:
         found = spanning_columns(zz, least, share, ROUGHLY, of_sums)
     if found is not None:
         rank, condition = found.rank, found.condition

@@ -17,6 +17,7 @@ from lawscope.statistics.feature_basis import (
     rank_tolerance,
     whitening_basis,
 )
+from lawscope.statistics.own_precision import own_precision
 from lawscope.statistics.regression import Regression, regress
 from lawscope.statistics.rows_by_fold import RowLabels, Rows, by_fold
 from lawscope.statistics.token_sums import TokenSums
@@ -136,7 +137,9 @@ class PredictionMoments:
             )
         assert self.basis is not None
         tokens: Sequence[TokenSums | None] = self.tokens or [None] * len(self.target_shift)
-        return regress(self.moments, self.basis, tokens, self.tolerance, self.resolved, self.work)
+        rules = self.tolerance, self.resolved, self.work
+        with own_precision(self.device.type):
+            return regress(self.moments, self.basis, tokens, *rules)
 
     def merge(self, other: PredictionMoments) -> None:
         """Add what another statistic of the same settings has seen, in another process say."""
@@ -192,15 +195,16 @@ class PredictionMoments:
             self._waiting = [(held["features"].to(self.device), labels)]
 
     def work_off(self) -> None:
-        """Sum the rows that wait, if any."""
+        """Sum the rows that wait, if any; the first of them must be more than d."""
         if not self._waiting:
             return
         features, labels = by_fold(self._waiting)
         self._waiting = []
-        if self.basis is None:
-            self._begin(features, labels)
-        else:
-            self._sum(features, labels, self.work)
+        with own_precision(self.device.type):
+            if self.basis is None:
+                self._begin(features, labels)
+            else:
+                self._sum(features, labels, self.work)
 
     def _begin(self, features: Tensor, labels: RowLabels) -> None:
         """Choose coordinates by the first rows.
@@ -253,7 +257,9 @@ class PredictionMoments:
         y[:, 1:] = labels.targets.double() - self.target_shift
         y = y.to(features.device)
         types = labels.types if self.tokens else []
-        places = [sums.begin(each, dtype) for sums, each in zip(self.tokens, types, strict=True)]
+        tokens = [
+            (sums, sums.begin(each, dtype)) for sums, each in zip(self.tokens, types, strict=True)
+        ]
         start = 0
         for fold, size in enumerate(labels.sizes):
             for part in _slices(start, start + size, CHUNK_ROWS):
@@ -261,11 +267,11 @@ class PredictionMoments:
                 if self.basis.matrix is not None:
                     z = z @ self.basis.matrix.to(z)
                 self.moments.update(z, y[part], fold)
-                for sums, where in zip(self.tokens, places, strict=True):
-                    sums.add(z, where[part])
+                for sums, addition in tokens:
+                    sums.add(addition, z, part)
             start += size
-        for sums in self.tokens:
-            sums.end()
+        for sums, addition in tokens:
+            sums.end(addition)
 
 
 def _slices(start: int, stop: int, most: int) -> list[slice]:

@@ -29,7 +29,8 @@ class TokenTypes:
 class RowLabels:
     """What is to be predicted at n rows of features, and in which folds the rows are.
 
-    All blocks of a network share them, so that what is worked out here is worked out once.
+    All blocks of a network share them, so that what is worked out here is worked out once; the
+    tensors must not be overwritten meanwhile.
 
     Attributes:
         targets: shape (n, q), on the CPU.
@@ -78,6 +79,8 @@ def by_fold(waiting: Sequence[Rows]) -> Rows:
         >>> features[:, 0].tolist(), labels.folds.tolist()
         ([1.0, 4.0, 2.0, 3.0], [0, 0, 1, 1])
     """
+    if len(waiting) == 1 and waiting[0][1].order is None:
+        return waiting[0]
     parts = tuple(labels for _, labels in waiting)
     return _merged([features for features, _ in waiting], parts), _joined(parts)
 
@@ -85,8 +88,6 @@ def by_fold(waiting: Sequence[Rows]) -> Rows:
 @lru_cache(maxsize=2)
 def _joined(parts: tuple[RowLabels, ...]) -> RowLabels:
     """The labels of several batches; the same object for every block that has seen the same."""
-    if len(parts) == 1 and parts[0].order is None:
-        return parts[0]
     return RowLabels(
         _merged([labels.targets for labels in parts], parts),
         _merged([labels.folds for labels in parts], parts),

@@ -22,7 +22,7 @@ def side_by_side(solves: Sequence[Callable[[], T]]) -> list[T]:
     meanwhile, and as before afterwards.
 
     Args:
-        solves: on the CPU, in torch, with nothing in common.
+        solves: on the CPU, in torch; what they have in common is only read.
 
     Example:
         >>> side_by_side([lambda: 1, lambda: 2])

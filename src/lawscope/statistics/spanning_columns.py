@@ -57,8 +57,9 @@ def spanning_columns(
 
     What LayerNorm has made adds up to zero in every row. Of such features the one that varies most
     is switched off, which leaves the others conditioned best. The singular values at both ends come
-    from Lanczos' method with the correlations C and with their inverse among directions that do not
-    vanish, C⁺ = P·G·P with P the projection onto these and G the inverse of what is not off.
+    from Lanczos' method, or from norms, of the correlations C and of their inverse among directions
+    that do not vanish, C⁺ = P·G·P with P the projection onto these and G the inverse of what is not
+    off.
 
     Args:
         zz: second moment about the mean, shape (d, d), float64.
@@ -102,7 +103,7 @@ def spanning_columns(
     condition = math.nan
     if len(places) < len(zz):
         condition = math.sqrt(largest * _steepest(factor, off, null, start, accuracy))
-        if condition > NARROW:
+        if condition > NARROW and accuracy is not None:
             condition = math.sqrt(largest * _steepest(factor, off, null, start.double(), accuracy))
         if not condition**2 * share < 1:
             return None
