@@ -4,7 +4,8 @@ Overhead is everything ``ls.next_token`` does (finding blocks, moments, one-hot 
 interval, cross-validation) over the plain forward pass ``model(ids)`` without gradients. Ours asks
 for the logits of the last position only; a note gives the ratio to a forward pass that does so too,
 the strictest reference. Models are GPT-2 from ``transformers.GPT2Config`` with random weights and a
-vocabulary of 5000, a tenth of GPT-2's own. At d = 768 the 8k tokens are 10 per feature: the
+vocabulary of 5000, a tenth of GPT-2's own, so that the logits which we leave out weigh little;
+:mod:`benchmarks.gpt2` has GPT-2's own vocabulary. At d = 768 the 8k tokens are 10 per feature: the
 finite-sample warning is expected, and time alone is measured.
 """
 
@@ -36,31 +37,32 @@ REPEATS = 3
 AGREEMENT = 1e-6
 
 
-def gpt2(width: int, depth: int, heads: int) -> nn.Module:
+def gpt2(width: int, depth: int, heads: int, vocabulary: int = VOCABULARY) -> nn.Module:
     """A GPT-2 with random weights."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
     config = GPT2Config(
-        vocab_size=VOCABULARY, n_embd=width, n_layer=depth, n_head=heads, n_positions=WINDOW,
+        vocab_size=vocabulary, n_embd=width, n_layer=depth, n_head=heads, n_positions=WINDOW,
         bos_token_id=None, eos_token_id=None,
     )  # fmt: skip
     return GPT2LMHeadModel(config).eval()
 
 
-def token_batches(tokens: int, size: int = 8) -> list[Tensor]:
+def token_batches(tokens: int, size: int = 8, vocabulary: int = VOCABULARY) -> list[Tensor]:
     """Windows of random ids, a few frequent and most rare, as in a language."""
     generator = torch.Generator().manual_seed(0)
     share = torch.rand(tokens // WINDOW, WINDOW, generator=generator)
-    return list((VOCABULARY**share).long().sub(1).split(size))
+    return list((vocabulary**share).long().sub(1).split(size))
 
 
-def overhead() -> Iterator[Row]:
+def overhead(vocabulary: int = VOCABULARY, label: str = "") -> Iterator[Row]:
     """Measuring all blocks against running the model."""
     import lawscope as ls
 
     for width, depth, heads, tokens, repeats in CASES:
-        model, batches = gpt2(width, depth, heads), token_batches(tokens)
+        model = gpt2(width, depth, heads, vocabulary)
+        batches = token_batches(tokens, vocabulary=vocabulary)
 
         def forward(
             model: nn.Module = model, batches: list[Tensor] = batches, logits: int = 0
@@ -82,7 +84,7 @@ def overhead() -> Iterator[Row]:
             ours, theirs = interleaved(measure, forward, repeats)
             least = min(seconds(partial(forward, logits=1)) for _ in range(repeats))
             row = at_most(
-                f"next-token, GPT-2 {depth}x{width}, {tokens} tokens, {precision}",
+                f"next-token, GPT-2 {depth}x{width}{label}, {tokens} tokens, {precision}",
                 ours,
                 "plain no-grad forward pass",
                 theirs,
