@@ -253,7 +253,8 @@ class NextTokenObserver:
         for statistic in due:
             if statistic.device.type != "cpu":
                 statistic.work_off()
-        side_by_side([s.work_off for s in due if s.device.type == "cpu"])
+        here = [statistic.work_off for statistic in due if statistic.device.type == "cpu"]
+        side_by_side(here, most=len(here))
 
     @property
     def _kind(self) -> tuple[Settings, Blocks, RowNorm]:

@@ -55,7 +55,7 @@ def _solved(statistics: Sequence[PredictionMoments]) -> list[Regression]:
     """The regressions of every block; what lives on a device is solved there."""
     if any(statistic.device.type != "cpu" for statistic in statistics):
         return [statistic.compute() for statistic in statistics]
-    side_by_side([statistic.work_off for statistic in statistics])
+    side_by_side([statistic.work_off for statistic in statistics], most=len(statistics))
     if statistics[0].dim >= WIDE:
         return side_by_side([statistic.compute for statistic in statistics])
     with one_thread():  # side by side, the many small steps of narrow blocks wait for each other

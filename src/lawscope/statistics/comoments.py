@@ -10,22 +10,11 @@ from torch import Tensor
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.feature_basis import FeatureBasis
+from lawscope.statistics.symmetric_sums import SymmetricSums
 
 Precision = Literal["float64", "fast"]
 PRECISIONS: tuple[Precision, ...] = ("float64", "fast")
-BLOCK_COLUMNS = 96  # of the triangle: whole strips of vector registers, in either precision
-MOST_BLOCKS = 4  # narrower products run below the speed of wide ones
 CONSTANT_TARGET = 1e-13
-
-
-def triangle(dim: int) -> list[slice]:
-    """Column blocks of the upper triangle of a d×d matrix; four of them hold 63 % of it.
-
-    All are equally wide but the first, which has the fewest rows and takes what is left over.
-    """
-    width = BLOCK_COLUMNS * -(-dim // (BLOCK_COLUMNS * MOST_BLOCKS))
-    ends = range((dim - 1) % width + 1, dim + 1, width)
-    return [slice(max(0, end - width), end) for end in ends]
 
 
 class CoMoments:
@@ -46,10 +35,7 @@ class CoMoments:
         self, dim: int, targets: int, folds: int, device: torch.device | str = "cpu"
     ) -> None:
         self.dim, self.folds = dim, folds
-        self.columns = triangle(dim)
-        self._zz = [
-            [_zeros(device, b.stop, b.stop - b.start) for b in self.columns] for _ in range(folds)
-        ]
+        self.zz = SymmetricSums(dim, folds, device)
         self.yz = _zeros(device, folds, 1 + targets, dim)
         self.yy = _zeros(device, folds, 1 + targets, 1 + targets)
 
@@ -66,12 +52,7 @@ class CoMoments:
     @property
     def finite(self) -> bool:
         """Whether all rows were finite numbers, and their squares: the diagonal shows it."""
-        squares = [
-            sums[block].diagonal()
-            for fold in self._zz
-            for block, sums in zip(self.columns, fold, strict=True)
-        ]
-        parts = [self.yz, self.yy, *squares]
+        parts = [self.yz, self.yy, self.zz.diagonals()]
         return all(bool(part.isfinite().all()) for part in parts)
 
     def update(self, z: Tensor, y: Tensor, fold: int) -> None:
@@ -82,44 +63,14 @@ class CoMoments:
             y: [1 | targets about their shift], shape (n, 1 + q), float64.
             fold: which the rows belong to.
         """
-        for block, sums in zip(self.columns, self._zz[fold], strict=True):
-            left, right = z[:, : block.stop].T, z[:, block]
-            if z.dtype == torch.float64:
-                sums.addmm_(left, right)
-            else:
-                sums += left @ right
+        self.zz.add(fold, z)
         # Few rows times many: several times faster than its transpose.
         self.yz[fold].add_(y.to(z.dtype).T @ z)
         self.yy[fold].addmm_(y.T, y)
 
-    def zz(self, *folds: int) -> Tensor:
-        """Σ zzᵀ over some folds, or over all, as a whole symmetric matrix of shape (d, d)."""
-        full = torch.empty(self.dim, self.dim, dtype=torch.float64, device=self.yz.device)
-        first, *rest = [self._zz[fold] for fold in folds] or self._zz
-        for i, block in enumerate(self.columns):
-            upper = full[: block.stop, block]
-            upper.copy_(first[i])
-            for fold in rest:
-                upper += fold[i]
-            full[block, : block.start] = upper[: block.start].T
-        return full
-
-    def less(self, total: Tensor, fold: int) -> Tensor:
-        """A matrix (d, d) minus Σ zzᵀ of a fold, in fresh memory and its own precision.
-
-        Only the upper triangle is set: to mirror it would take as long as to subtract.
-        """
-        rest = torch.empty_like(total)
-        for block, sums in zip(self.columns, self._zz[fold], strict=True):
-            upper = slice(block.stop), block
-            torch.sub(total[upper], sums.to(rest.dtype), out=rest[upper])
-        return rest
-
     def merge(self, other: CoMoments) -> None:
         """Add sums gathered in the same coordinates."""
-        for ours, theirs in zip(self._zz, other._zz, strict=True):
-            for mine, block in zip(ours, theirs, strict=True):
-                mine += block.to(mine.device)
+        self.zz.pairs += other.zz.pairs.to(self.yz.device)
         self.yz += other.yz.to(self.yz.device)
         self.yy += other.yy.to(self.yy.device)
 
@@ -133,43 +84,32 @@ class CoMoments:
         change = torch.eye(len(e) + 1, device="cpu").to(self.yz)
         change[0, 1:] = e
         for fold in range(self.folds):
-            zz, zy, yy = self.zz(fold), self.zy[fold], self.yy[fold]
+            zz, zy, yy = self.zz.total(fold), self.zy[fold], self.yy[fold]
             if matrix is not None:
                 zz, zy = matrix.T @ zz @ matrix, matrix.T @ zy
             first = torch.outer(zy[:, 0], c)
-            result._put(fold, zz + first + first.T + yy[0, 0] * torch.outer(c, c))
+            result.zz.put(fold, zz + first + first.T + yy[0, 0] * torch.outer(c, c))
             result.yz[fold] = change.T @ (zy + torch.outer(c, yy[0])).T
             result.yy[fold] = change.T @ yy @ change
         return result
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The sums as tensors; of symmetric matrices the upper triangle in blocks."""
-        state = {"yz": self.yz, "yy": self.yy}
-        for i in range(len(self.columns)):
-            state[f"zz{i}"] = torch.stack([fold[i] for fold in self._zz])
-        return state
+        """The sums as tensors; symmetric matrices as :class:`SymmetricSums` keeps them."""
+        return {"yz": self.yz, "yy": self.yy, "zz": self.zz.pairs}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over sums given by :meth:`state_dict` of moments of the same shape.
 
         Raises:
-            LawscopeError: the triangle is in other blocks.
+            LawscopeError: the symmetric matrices are kept in another way.
         """
-        ours = [(self.folds, *sums.shape) for sums in self._zz[0]]
-        theirs = [tuple(state[name].shape) for name in sorted(state) if name.startswith("zz")]
-        if sorted(ours) != sorted(theirs):
+        if "zz" not in state or state["zz"].shape != self.zz.pairs.shape:
             raise LawscopeError(
-                "The moments were saved by another version of lawscope, which kept them in other "
-                "blocks; start anew."
+                "The moments were saved by another version of lawscope, which kept them in another "
+                "way; start anew."
             )
         self.yz, self.yy = (state[name].to(self.yz).clone() for name in ("yz", "yy"))
-        for i in range(len(self.columns)):
-            for fold, block in zip(self._zz, state[f"zz{i}"], strict=True):
-                fold[i] = block.to(self.yz).clone()
-
-    def _put(self, fold: int, full: Tensor) -> None:
-        for block, sums in zip(self.columns, self._zz[fold], strict=True):
-            sums.copy_(full[: block.stop, block])
+        self.zz.pairs = state["zz"].to(self.yz).clone()
 
 
 @dataclass(frozen=True, eq=False)

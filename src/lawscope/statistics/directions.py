@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from lawscope.statistics.blocked_cholesky import upper_factor
+from lawscope.statistics.symmetric_blas import upper_factor
+from lawscope.statistics.symmetric_sums import mirrored
 
 FAINT = 1e-3  # what is left of a pivot where a direction all but vanishes, and may be rounding
 
@@ -76,8 +77,3 @@ def switched_off(matrix: Tensor, off: Tensor | None) -> Tensor:
         matrix.index_fill_(0, off, 0.0).index_fill_(1, off, 0.0)
         matrix[off, off] = 1.0
     return matrix
-
-
-def mirrored(upper: Tensor) -> Tensor:
-    """The symmetric matrix whose upper triangle is given."""
-    return upper.triu() + upper.triu(1).T

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from lawscope.statistics.comoments import Centred, CoMoments, centred
-from lawscope.statistics.directions import Directions, mirrored
+from lawscope.statistics.directions import Directions
+from lawscope.statistics.symmetric_sums import mirrored
 
 TINY, HUGE = 1e-25, 1e35  # moments that float32 can hold, with digits to spare
 
@@ -86,7 +87,7 @@ class LeftOut:
     def _without(self, fold: int, rest: Centred) -> Tensor:
         """Moments of the other folds about their mean, the upper triangle."""
         mean = rest.mean.to(self.work)
-        return self.moments.less(self.sums, fold).addr_(mean, mean, alpha=-rest.n)
+        return self.moments.zz.less(self.sums, fold).addr_(mean, mean, alpha=-rest.n)
 
 
 def share(rest: Tensor, spread: Tensor) -> Tensor:

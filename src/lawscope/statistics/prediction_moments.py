@@ -238,7 +238,7 @@ class PredictionMoments:
         """Whether the features need no other coordinates, by sums of products in a dtype."""
         assert self.basis is not None
         total, n = self.moments.yz[:, 0].sum(dim=0), float(self.moments.counts.sum())
-        zz = self.moments.zz().addr_(total, total, alpha=-1 / n)
+        zz = self.moments.zz.total().addr_(total, total, alpha=-1 / n)
         if not bool(zz.isfinite().all()):
             # Nothing to choose with NaN among the features; who asks for a result is told.
             return dtype == torch.float64

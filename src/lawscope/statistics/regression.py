@@ -80,7 +80,7 @@ def regress(
     """
     zy, yy = moments.zy.sum(dim=0), moments.yy.sum(dim=0)
     total = centred(zy, yy)
-    sums = moments.zz()
+    sums = moments.zz.total()
     zz = torch.addr(sums, total.mean, total.mean, alpha=-total.n)
     choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved)
     directions = choose(zz, total.n)

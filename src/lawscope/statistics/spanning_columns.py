@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lawscope.statistics.blocked_cholesky import upper_factor
 from lawscope.statistics.directions import switched_off
 from lawscope.statistics.lanczos import Map, largest_eigenvalue, roughly_largest
+from lawscope.statistics.symmetric_blas import upper_factor
 
 PROBES = 16
 NARROW = 1000.0  # condition number up to which float32 gives three digits of it
