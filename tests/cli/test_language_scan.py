@@ -137,6 +137,21 @@ def test_a_tokenizer_that_knows_more_than_the_model_is_told(lawscope, language_m
         assert any(sentence in warning for warning in warnings) == told
 
 
+@pytest.mark.parametrize(("every", "told"), [(40, True), (400, False)])
+def test_a_text_with_marks_of_a_preparation_is_told(
+    lawscope, language_models, tmp_path, every, told
+):
+    """WikiText's: two of forty-two words, or of four hundred and two."""
+    words = (language_models / "text.txt").read_text().split()
+    for start in reversed(range(0, len(words), every)):
+        words[start:start] = ["<unk>", "@-@"]
+    (tmp_path / "marked.txt").write_text(" ".join(words))
+    arguments = (language_models / "gpt2", "--text", tmp_path / "marked.txt", "--no-control")
+    warnings = " ".join(scanned(lawscope, *arguments)["next_token"]["warnings"])
+    assert ("5% of the words of" in warnings) == told
+    assert ("('<unk>', '@-@')" in warnings) == told
+
+
 def test_own_code_with_checkpoint_dtype_and_every(lawscope, language_models, tmp_path):
     place = language_models
     common = ("--text", place / "text.txt", "--window", 32, "--no-control")

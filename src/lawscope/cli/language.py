@@ -19,7 +19,7 @@ from lawscope.cli.language_text import Text, check_length, unknown_ids
 from lawscope.cli.processes import Processes, joined
 from lawscope.cli.saved_moments import SavedMoments, settings_text, weights_digest
 from lawscope.cli.stopping import StoppedError, Stopping
-from lawscope.cli.text import check_files
+from lawscope.cli.text import check_files, marked
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.language_report import LanguageReport
 from lawscope.laws.next_token_control import untrained
@@ -165,9 +165,9 @@ def _stop(said: str, saved: SavedMoments | None, who: Processes) -> None:
 def _report(bench: Bench, who: Processes) -> LanguageReport:
     observers, request, windows = bench.observers, bench.request, bench.windows
     control = observers["control"].result() if "control" in observers else None
-    result, doubt = observers["trained"].result(control), unknown_ids(bench.loaded)
-    if doubt is not None:
-        result = replace(result, warnings=(*result.warnings, doubt))
+    result = observers["trained"].result(control)
+    doubts = [said for said in (unknown_ids(bench.loaded), marked(request.text)) if said]
+    result = replace(result, warnings=(*result.warnings, *doubts))
     return LanguageReport(
         name=bench.loaded.name,
         next_token=result,

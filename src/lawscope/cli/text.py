@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import codecs
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lawscope.errors import LawscopeError
 
 PIECE_BYTES = 1 << 20
+# What word tokenizers and web pages leave in corpora such as WikiText-2.
+MARKS = re.compile(r"<unk>|&lt; ?unk ?&gt;|@[-,.]@|&(?:amp|apos|gt|lt|quot);")
+MARKED = 0.01  # share of the words from which it is told
 
 
 def pieces(paths: Sequence[Path]) -> Iterator[str]:
@@ -35,6 +40,25 @@ def check_files(paths: Sequence[Path]) -> None:
             raise LawscopeError(f"There is no text file {path}; check --text.")
         if not path.stat().st_size:
             raise LawscopeError(f"{path} is empty; give a file with text.")
+
+
+def marked(paths: Sequence[Path]) -> str | None:
+    """A warning where the text is not as it was written, by its first megabyte.
+
+    On WikiText-2 with its marks SmolLM2-135M has r = −0.78, and −0.91 where "<unk>" is deleted:
+    marks are predicted by the second block already, and the others only carry them along.
+    """
+    first = next(pieces(paths))
+    marks = Counter(MARKS.findall(first))
+    share = marks.total() / max(len(first.split()), 1)
+    if share < MARKED:
+        return None
+    seen = ", ".join(f"'{mark}'" for mark, _ in marks.most_common(3))
+    return (
+        f"{share:.0%} of the words of {paths[0]} are marks of a preparation ({seen}): a model that "
+        "was not trained with them predicts them in its first blocks, which bends the line; give "
+        "the text as it was written."
+    )
 
 
 def _of_file(path: Path) -> Iterator[str]:
