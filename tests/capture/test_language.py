@@ -45,6 +45,23 @@ def test_the_norm_is_found_in_float64(family):
     assert found(build(family).double()).norm.kind == CAUSAL[family][3]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("family", ["llama", "gpt-neox", "gemma", "bloom"])
+def test_the_norm_is_found_where_the_first_tokens_are_padding(family, dtype):
+    """Padding looks the same everywhere, and any norm fits a row or two."""
+    ids, mask = IDS.clone(), torch.ones_like(IDS)
+    ids[:, :9], mask[:, :9] = 0, 0
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = build(family)
+        for parameter in model.parameters():
+            parameter.data += 0.05 * torch.randn_like(parameter)
+        batch = {"input_ids": ids, "attention_mask": mask}
+        assert found(model.to(dtype), batch).norm.kind == CAUSAL[family][3]
+        repeated = ids.masked_fill(mask == 0, 3)
+        assert found(model, repeated).norm.kind == CAUSAL[family][3]
+
+
 def test_plain_pytorch():
     look = found(gpt(VOCABULARY, WIDTH, DEPTH, 2, 64))
     assert look.blocks.names == ("blocks.0", "blocks.1", "blocks.2", "blocks.3")

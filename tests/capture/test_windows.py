@@ -124,3 +124,9 @@ def test_the_digest_tells_texts_and_windows_apart():
     digests = {pack(ids, 4).digest, pack(ids + 1, 4).digest, pack(ids, 4, Frame((0,))).digest}
     assert len(digests) == 3
     assert pack(ids, 4).digest == pack(ids.clone(), 4).digest
+
+
+def test_the_same_tokens_in_other_windows_have_another_digest():
+    ids = torch.arange(64)
+    assert pack(ids, 16).digest != pack(ids, 8).digest
+    assert pack(ids, 16).digest == pack(ids.clone(), 16).digest

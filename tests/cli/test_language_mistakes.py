@@ -81,6 +81,10 @@ def mistakes(place, here):
         ((place / "gpt2", "--text", here / "few.txt"), "tokens and a window holds 32"),
         ((own, "--text", here / "few.txt", "--window", 4), "at least 15 are missing"),
         ((own, *text, "--tokens", 99999), "are missing; give more text"),
+        (
+            (place / "gpt2", *text, "--window", 2, "--targets", "next-next"),
+            "A window of 2 tokens has no place where all of next-next exist; take a longer",
+        ),
         ((own, *text, "--tokens", "many"), "--tokens many is no number"),
         ((own, *text, "--tokens", 0), "--tokens 0 leaves nothing to measure"),
         (

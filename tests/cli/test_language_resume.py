@@ -96,6 +96,9 @@ def test_another_model_text_setting_or_damage_is_refused(lawscope, interrupted, 
         assert (code, out) == (2, "")
         assert words in err
         assert (tmp_path / "here" / FILE).read_bytes() == before
+    code, _, err = lawscope("scan", own, "--text", text, *COMMON, "--window", 16, "--resume")
+    assert code == 2
+    assert "another text or other windows" in err
     (tmp_path / "here" / FILE).write_bytes(before[:300])
     code, _, err = lawscope("scan", own, "--text", text, *COMMON, "--resume")
     assert code == 2

@@ -7,7 +7,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.side_by_side import one_thread, side_by_side
+from lawscope.statistics.side_by_side import one_thread, side_by_side, threads_of_torch
 
 
 @pytest.fixture(params=[1, 2, 3, 8])
@@ -96,3 +96,14 @@ def test_as_many_at_once_as_are_asked_for():
         assert sorted(side_by_side([all_of_them.wait] * 6, most=6)) == [0, 1, 2, 3, 4, 5]
     finally:
         torch.set_num_threads(before)
+
+
+def test_outside_of_them_blas_may_follow_torch():
+    before, found = torch.get_num_threads(), blas_threads()
+    torch.set_num_threads(1)
+    try:
+        with threads_of_torch():
+            assert blas_threads() == {1}
+    finally:
+        torch.set_num_threads(before)
+    assert blas_threads() == found

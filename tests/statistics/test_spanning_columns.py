@@ -118,3 +118,19 @@ def test_the_default_dtype_of_the_user_does_not_matter(default):
     finally:
         torch.set_default_dtype(before)
     assert result.condition == pytest.approx(expected.condition, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lanczos_gives_up_on_numbers_that_are_not_finite(dtype):
+    huge = torch.full((20,), 0.5 * torch.finfo(dtype).max, dtype=dtype)
+    assert largest_eigenvalue(lambda v: 1e5 * huge * v, torch.ones(20, dtype=dtype), 1e-3) is None
+
+
+@pytest.mark.parametrize("decades", [9, 14])
+def test_lanczos_ends_where_one_eigenvalue_is_all_that_rounding_leaves(decades):
+    """In float32 the rest of the space is rounding after a step or two, and would grow."""
+    generator = torch.Generator().manual_seed(decades)
+    values = torch.rand(64, generator=generator)
+    values[-1] = 10.0**decades
+    found = largest_eigenvalue(lambda v: values * v, torch.randn(64, generator=generator), 1e-3)
+    assert found == pytest.approx(10.0**decades, rel=1e-4)

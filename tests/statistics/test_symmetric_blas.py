@@ -45,6 +45,14 @@ def test_sums_may_be_part_of_a_wider_matrix_and_rows_lie_in_any_order():
     assert not wide[:, 7:].any()
 
 
+def test_rows_of_another_dtype_are_widened_first_and_no_features_are_none():
+    rows, sums = normal(9, 6, dtype=torch.float32), torch.zeros(6, 6, dtype=torch.float64)
+    add_gram(sums, rows)
+    torch.testing.assert_close(sums, (rows.double().T @ rows.double()).triu())
+    add_gram(torch.zeros(0, 0), torch.zeros(3, 0))
+    assert upper_factor(torch.zeros(0, 0)).shape == (0, 0)
+
+
 @pytest.mark.parametrize("dtype", DIGITS)
 @pytest.mark.parametrize("dim", [1, 2, 95, 300])
 def test_the_factor_equals_torch_s_and_reads_the_upper_triangle_only(dtype, dim):

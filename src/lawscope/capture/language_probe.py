@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lawscope.capture.final_norm import find_final_norm
 from lawscope.capture.language import Blocks, Call, find_blocks, watch
@@ -53,13 +53,13 @@ def look(model: nn.Module, batch: TokenBatch, task: Task) -> LanguageModel:
 
 
 def _small(batch: TokenBatch, task: Task) -> TokenBatch:
-    """The first tokens of the first sequences, taken as real ones.
+    """A few tokens of the text, taken as real ones.
 
     In a causal task they come twice, the second time with another last token. An encoder reads
     another number of tokens than the decoder: the stream of the one is then told from that of the
     other by its shape.
     """
-    ids = batch.ids[:SEQUENCES, :TOKENS]
+    ids = _telling(batch)
     extra = {k: v[:SEQUENCES] for k, v in batch.extra.items() if k == "input_ids"}  # an encoder's
     extra = {k: v[:, :-1] if v.shape[1] == ids.shape[1] else v for k, v in extra.items()}
     if task == "causal":
@@ -68,6 +68,19 @@ def _small(batch: TokenBatch, task: Task) -> TokenBatch:
         changed[:, -1] = torch.where(same, (ids[:, 0] - 1).abs(), ids[:, 0])
         ids = torch.cat([ids, changed])
     return TokenBatch(ids, torch.ones_like(ids, dtype=torch.bool), extra, batch.named)
+
+
+def _telling(batch: TokenBatch) -> Tensor:
+    """Of the text in windows of a few tokens, those with most different ones, the first of these.
+
+    Equal tokens, and padding above all, have features so much alike that any norm would fit them.
+    """
+    length = min(TOKENS, batch.ids.shape[1])
+    ids = batch.ids.masked_fill(~batch.real, -1).unfold(1, length, length).flatten(0, 1)
+    in_order = ids.sort(dim=1).values
+    different = (in_order.diff(dim=1) > 0).sum(dim=1) + (in_order[:, 0] >= 0)
+    best = different.argsort(descending=True, stable=True)[: min(SEQUENCES, len(batch.ids))]
+    return batch.ids.unfold(1, length, length).flatten(0, 1)[best]
 
 
 def _check_causal(model: nn.Module, calls: list[Call], blocks: Blocks) -> None:

@@ -62,7 +62,8 @@ class Windows:
     @property
     def digest(self) -> str:
         """A name for exactly these windows."""
-        return hashlib.sha256(self.ids.numpy().tobytes()).hexdigest()[:32]
+        cut = f"{tuple(self.ids.shape)} ".encode()  # the same tokens in other windows are others
+        return hashlib.sha256(cut + self.ids.numpy().tobytes()).hexdigest()[:32]
 
     def batches(self, size: int, rank: int = 0, world: int = 1) -> Iterator[tuple[int, Tensor]]:
         """Batches rank, rank + world, … of ``size`` windows, each with its first window's index.

@@ -95,14 +95,20 @@ def check_length(
         asked: the tokens that were asked for, where it is they that are too few.
 
     Raises:
-        LawscopeError: not more tokens than features; says how many are missing.
+        LawscopeError: not more tokens than features; says how many are missing. Or none at all
+            that can be measured.
     """
     each = observer.measurable(loaded.batch(windows.ids[:1]))
+    if not each:
+        raise LawscopeError(
+            f"A window of {windows.ids.shape[1]} tokens has no place where all of "
+            f"{', '.join(observer.settings.targets)} exist; take a longer --window."
+        )
     count, width = len(windows.ids), observer.found.blocks.width
     if each * count > width:
         return
     have, step = windows.text_tokens + windows.left, windows.text_tokens // count
-    needed, enough = (-(-least // max(each, 1)) * step for least in (width + 1, ENOUGH * width))
+    needed, enough = (-(-least // each) * step for least in (width + 1, ENOUGH * width))
     if asked is not None:
         raise LawscopeError(
             f"--tokens {asked} is too small: {each * count} of them would be measured, for {width} "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -40,7 +40,7 @@ from lawscope.statistics.distributed import gathered
 from lawscope.statistics.memory import DEFAULT_MEMORY, parse_memory
 from lawscope.statistics.prediction_moments import PredictionMoments
 from lawscope.statistics.rows_by_fold import RowLabels
-from lawscope.statistics.side_by_side import side_by_side
+from lawscope.statistics.side_by_side import side_by_side, threads_of_torch
 
 FOLDS = 5
 
@@ -106,6 +106,7 @@ class NextTokenObserver:
         self._stack = ExitStack()
         self._session: LanguageSession | None = None
         self.sequences, self.left_out, self.seconds = 0, 0, 0.0
+        self._broken = False  # blocks have seen different tokens
         self.found: LanguageModel
         self.names: tuple[str, ...] = ()
         self.norm = RowNorm()
@@ -150,10 +151,11 @@ class NextTokenObserver:
 
         Raises:
             LawscopeError: not token ids, or none of this model's; a block that gives NaN; too
-                little memory.
+                little memory. The batch then counts nowhere, and others may follow.
         """
         if self._session is None:
             raise LawscopeError("The observer is closed; call update() inside 'with observer:'.")
+        self._check_whole()
         begun = time.perf_counter()
         tokens = read_tokens(batch, self.settings.task)
         start = self.sequences if first is None else first
@@ -162,18 +164,19 @@ class NextTokenObserver:
         check_ids(ids, self._vocabulary)
         if not len(ids):
             return 0
-        self.sequences += len(tokens.ids)
-        self.left_out += int(tokens.real.sum()) - len(where.rows)
+        left_out = int(tokens.real.sum()) - len(where.rows)
         where, folds = where.by_fold(indices, self.settings.folds)
         labels = RowLabels(where.targets, folds)
-        with within_limits(self.model, ids):
+        inputs = model_inputs(self.model, tokens, ids, self.settings.task)
+        with self._all_or_none(labels), within_limits(self.model, ids), threads_of_torch():
             self._session.run(
-                model_inputs(self.model, tokens, ids, self.settings.task),
+                inputs,
                 tokens.ids.shape,
                 lambda position, hidden: self._take(position, hidden, where.rows, labels),
             )
-        with room_for_moments(self.settings, self.found.blocks):
-            self._work_off()
+        self.sequences += len(tokens.ids)
+        self.left_out += left_out
+        self._work_off()
         self.seconds += time.perf_counter() - begun
         return len(where.rows)
 
@@ -202,7 +205,12 @@ class NextTokenObserver:
         self.seconds = max(c[2] for c in counts)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything gathered so far, as tensors that safetensors can write."""
+        """Everything gathered so far, as tensors that safetensors can write.
+
+        Raises:
+            LawscopeError: a batch failed after some blocks had summed it.
+        """
+        self._check_whole()
         state = written(self.statistics)
         state["counts"] = torch.tensor([self.sequences, self.left_out])
         state["seconds"] = torch.tensor(self.seconds)
@@ -227,6 +235,7 @@ class NextTokenObserver:
         Raises:
             LawscopeError: not more tokens than features, or too little memory.
         """
+        self._check_whole()
         with room_for_moments(self.settings, self.found.blocks):
             return summarise(self, control)
 
@@ -236,6 +245,25 @@ class NextTokenObserver:
         assert self.settings.mask_token is not None
         special = self._special | {self.settings.mask_token}
         return mask_tokens(tokens, self.settings.mask_token, special, indices, self.settings.seed)
+
+    @contextmanager
+    def _all_or_none(self, labels: RowLabels) -> Iterator[None]:
+        """A batch that fails half way is taken back from the blocks that took it."""
+        before = [statistic.n for statistic in self.statistics]
+        try:
+            yield
+        except BaseException:
+            for statistic in self.statistics:
+                statistic.withdraw(labels)
+            self._broken = [statistic.n for statistic in self.statistics] != before
+            raise
+
+    def _check_whole(self) -> None:
+        if self._broken or not all(statistic.whole for statistic in self.statistics):
+            raise LawscopeError(
+                "A batch failed after some blocks had summed it, so that blocks have seen "
+                "different tokens; begin with a new observer."
+            )
 
     def _take(self, position: int, hidden: Tensor, where: Tensor, labels: RowLabels) -> None:
         """Add the features of one block, shape (B, T, d), at some of the flattened positions."""
@@ -250,11 +278,12 @@ class NextTokenObserver:
     def _work_off(self) -> None:
         """Sum what waits, where it is enough: blocks on the CPU side by side, one core each."""
         due = [statistic for statistic in self.statistics if statistic.due]
-        for statistic in due:
-            if statistic.device.type != "cpu":
-                statistic.work_off()
-        here = [statistic.work_off for statistic in due if statistic.device.type == "cpu"]
-        side_by_side(here, most=len(here))
+        with room_for_moments(self.settings, self.found.blocks):
+            for statistic in due:
+                if statistic.device.type != "cpu":
+                    statistic.work_off()
+            here = [statistic.work_off for statistic in due if statistic.device.type == "cpu"]
+            side_by_side(here, most=len(here))
 
     @property
     def _kind(self) -> tuple[Settings, Blocks, RowNorm]:

@@ -93,7 +93,9 @@ def whitening_basis(rows: Tensor, tolerance: float) -> FeatureBasis:
     )
 
 
-def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float, of_sums: float) -> bool:
+def ill_conditioned(
+    zz: Tensor, least: Tensor, tolerance: float, of_sums: float, *, narrow: bool = False
+) -> bool:
     """Whether moments as they are would lose digits: some real direction is small.
 
     Args:
@@ -101,6 +103,8 @@ def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float, of_sums: float)
         least: what rounding leaves of a feature that never varies, shape (d,).
         tolerance: directions below this share of the largest singular value are rounding.
         of_sums: scatter of the sums of every row, which LayerNorm takes away.
+        narrow: whether products were made in float32. Their rounding hides what is below a
+            thousandth of the largest, so that other dependences than those at sight are no proof.
     """
     share = max(tolerance**2, RESOLVED)
     found = spanning_columns(zz, least, share, None, of_sums, torch.float32)
@@ -108,6 +112,8 @@ def ill_conditioned(zz: Tensor, least: Tensor, tolerance: float, of_sums: float)
         found = spanning_columns(zz, least, share, ROUGHLY, of_sums)
     if found is not None:
         rank, condition = found.rank, found.condition
+    elif narrow:
+        return True
     else:
         rank, condition = rank_and_condition(correlations(zz, least), share)
     # What moments cannot tell from zero may be a direction of float64 features.

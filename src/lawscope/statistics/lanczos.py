@@ -28,14 +28,15 @@ def largest_eigenvalue(apply: Map, start: Tensor, accuracy: float) -> float | No
         accuracy: relative, at which to stop.
 
     Returns:
-        The eigenvalue, from below; None where it has not settled after 150 steps.
+        The eigenvalue, from below; None where it has not settled after 150 steps, or the map gives
+        numbers that are not finite.
 
     Example:
         >>> diagonal = torch.linspace(1, 4, 50, dtype=torch.float64)
         >>> round(largest_eigenvalue(lambda v: diagonal * v, torch.ones_like(diagonal), 1e-9), 6)
         4.0
     """
-    dim = len(start)
+    dim, rounding = len(start), 50 * torch.finfo(start.dtype).eps
     vectors = start.new_empty(min(MOST_STEPS, dim), dim)
     new, size = start, float(torch.linalg.vector_norm(start))
     value = 0.0
@@ -51,7 +52,9 @@ def largest_eigenvalue(apply: Map, start: Tensor, accuracy: float) -> float | No
         seen = vectors[: step + 1]
         new = torch.addmv(new, seen.T, seen @ new, alpha=-1)
         size = float(torch.linalg.vector_norm(new))
-        exhausted = step + 1 == dim or size <= 1e-14 * max(diagonal)
+        if not math.isfinite(size):
+            return None
+        exhausted = step + 1 == dim or size <= rounding * max(diagonal)
         if exhausted or (step + 1) % CHECK_EVERY == 0:
             before = value
             value, small = _ritz(diagonal, beside, size, accuracy)

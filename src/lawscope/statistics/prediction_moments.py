@@ -52,8 +52,12 @@ class PredictionMoments:
         token_bytes: budget for the sums per token type of each target; 0 for none.
         dtype: of the features as the network makes them; sets what counts as rounding.
         device: where the features, and so the sums, live.
+
+    Attributes:
+        whole: False where summing failed half way: some rows are in some of the sums only.
     """
 
+    @torch.inference_mode(False)  # sums of one mode could not go on in the other
     def __init__(
         self,
         dim: int,
@@ -70,13 +74,14 @@ class PredictionMoments:
         fast = precision == "fast"
         self.work = torch.float32 if fast else torch.float64
         self.resolved = RESOLVED_FAST if fast else RESOLVED
-        self.tolerance = rank_tolerance(dtype)
+        self.tolerance = rank_tolerance(torch.float32 if fast else dtype)
         self.moments = CoMoments(dim, targets, folds, device)
         self.tokens = [TokenSums(dim, token_bytes, device) for _ in range(targets)]
         self.tokens = self.tokens if token_bytes else []
         self.basis: FeatureBasis | None = None
         self.target_shift = torch.zeros(targets, dtype=torch.float64, device="cpu")
         self._waiting: list[Rows] = []
+        self.whole = True
 
     @property
     def n(self) -> int:
@@ -108,6 +113,10 @@ class PredictionMoments:
         if self._waiting_rows >= (2 if defer else 1) * self._enough:
             self.work_off()
 
+    def withdraw(self, labels: RowLabels) -> None:
+        """Take back rows given with these labels that have not been summed yet."""
+        self._waiting = [rows for rows in self._waiting if rows[1] is not labels]
+
     @property
     def due(self) -> bool:
         """Whether enough rows wait to be worked off."""
@@ -118,6 +127,7 @@ class PredictionMoments:
         joined = min(JOINED_NUMBERS // self.dim, MOST_JOINED)
         return max(JOINED_ROWS, joined if self.basis else FIRST_ROWS * self.dim)
 
+    @torch.inference_mode(False)
     def compute(self) -> Regression:
         """The regressions on everything seen.
 
@@ -141,6 +151,7 @@ class PredictionMoments:
         with own_precision(self.device.type):
             return regress(self.moments, self.basis, tokens, *rules)
 
+    @torch.inference_mode(False)
     def merge(self, other: PredictionMoments) -> None:
         """Add what another statistic of the same settings has seen, in another process say."""
         if self.basis is None and other.basis is not None:
@@ -169,6 +180,7 @@ class PredictionMoments:
             state |= {f"held.{name}": tensor for name, tensor in held.items()}
         return state
 
+    @torch.inference_mode(False)
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a state given by :meth:`state_dict` of a statistic of the same settings.
 
@@ -189,22 +201,24 @@ class PredictionMoments:
         for i, sums in enumerate(self.tokens):
             sums.load_state_dict(_inside(state, f"tokens{i}."))
         held = _inside(state, "held.")
-        self._waiting = []
+        self._waiting, self.whole = [], True
         if held:
             labels = RowLabels(held["targets"], held["folds"])
             self._waiting = [(held["features"].to(self.device), labels)]
 
+    @torch.inference_mode(False)
     def work_off(self) -> None:
         """Sum the rows that wait, if any; the first of them must be more than d."""
         if not self._waiting:
             return
         features, labels = by_fold(self._waiting)
-        self._waiting = []
+        self._waiting, self.whole = [], False
         with own_precision(self.device.type):
             if self.basis is None:
                 self._begin(features, labels)
             else:
                 self._sum(features, labels, self.work)
+        self.whole = True
 
     def _begin(self, features: Tensor, labels: RowLabels) -> None:
         """Choose coordinates by the first rows.
@@ -242,7 +256,8 @@ class PredictionMoments:
         if not bool(zz.isfinite().all()):
             # Nothing to choose with NaN among the features; who asks for a result is told.
             return dtype == torch.float64
-        return not ill_conditioned(zz, self.basis.rounding(n), self.tolerance, of_sums)
+        least, narrow = self.basis.rounding(n), dtype == torch.float32
+        return not ill_conditioned(zz, least, self.tolerance, of_sums, narrow=narrow)
 
     def _forget(self) -> None:
         """Empty sums."""

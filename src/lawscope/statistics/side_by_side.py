@@ -35,7 +35,7 @@ def side_by_side(solves: Sequence[Callable[[], T]], most: int = MOST) -> list[T]
     threads = torch.get_num_threads()
     workers = min(threads, len(solves), most)
     if workers < 2:
-        with _blas_threads(threads):
+        with threads_of_torch():
             return [solve() for solve in solves]
     inference = torch.is_inference_mode_enabled()  # which every thread has for itself
 
@@ -66,6 +66,13 @@ def one_thread() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def threads_of_torch() -> Iterator[None]:
+    """BLAS beside torch has as many threads as torch; not for several threads at once."""
+    with _blas_threads(torch.get_num_threads()):
+        yield
 
 
 @contextmanager

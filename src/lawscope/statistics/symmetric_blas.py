@@ -29,7 +29,7 @@ def add_gram(sums: Tensor, rows: Tensor, *, lower: bool = False) -> None:
     """Add XᵀX to one triangle of a matrix; the other is neither read nor written.
 
     Args:
-        sums: shape (d, d), its rows contiguous, of the dtype of ``rows``.
+        sums: shape (d, d), its rows contiguous.
         rows: X, shape (n, d).
         lower: which triangle; by default the upper.
 
@@ -42,10 +42,10 @@ def add_gram(sums: Tensor, rows: Tensor, *, lower: bool = False) -> None:
     """
     syrk = _routine("syrk", sums)
     if syrk is None:
-        product = rows.T @ rows
+        product = rows.to(sums).T @ rows.to(sums)
         sums += product.tril() if lower else product.triu()
         return
-    x = rows.contiguous()
+    x = rows.to(sums).contiguous()
     n, dim = x.shape
     triangle = b"U" if lower else b"L"
     syrk(triangle, b"N", dim, n, 1.0, x, dim, 1.0, sums, sums.stride(0))
@@ -84,6 +84,8 @@ def upper_factor(matrix: Tensor) -> Tensor | None:
 def _routine(name: str, matrix: Tensor) -> Callable[..., None] | None:
     """A function of BLAS or LAPACK for matrices like this one; None where torch is to do it."""
     if matrix.device.type != "cpu" or matrix.dtype not in _REAL or matrix.stride(1) != 1:
+        return None
+    if not len(matrix):
         return None
     letter, real = _REAL[matrix.dtype]
     function = _exported(letter + name)
