@@ -4,10 +4,9 @@ import threading
 
 import pytest
 import torch
-from threadpoolctl import threadpool_info
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.side_by_side import one_thread, side_by_side, threads_of_torch
+from lawscope.statistics.side_by_side import one_thread, side_by_side
 
 
 @pytest.fixture(params=[1, 2, 3, 8])
@@ -16,10 +15,6 @@ def threads(request):
     torch.set_num_threads(request.param)
     yield request.param
     torch.set_num_threads(before)
-
-
-def blas_threads():
-    return {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
@@ -74,20 +69,6 @@ def test_one_thread_is_given_back(threads):
     assert torch.get_num_threads() == threads
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_blas_beside_torch_has_one_thread_for_each_or_as_many_as_torch(count):
-    before, found = torch.get_num_threads(), blas_threads()
-    torch.set_num_threads(2)
-    try:
-        told = side_by_side([blas_threads] * count)
-        with one_thread():
-            assert blas_threads() == {1}
-    finally:
-        torch.set_num_threads(before)
-    assert told == [{2 if count == 1 else 1}] * count
-    assert blas_threads() == found
-
-
 def test_as_many_at_once_as_are_asked_for():
     before = torch.get_num_threads()
     torch.set_num_threads(6)
@@ -96,14 +77,3 @@ def test_as_many_at_once_as_are_asked_for():
         assert sorted(side_by_side([all_of_them.wait] * 6, most=6)) == [0, 1, 2, 3, 4, 5]
     finally:
         torch.set_num_threads(before)
-
-
-def test_outside_of_them_blas_may_follow_torch():
-    before, found = torch.get_num_threads(), blas_threads()
-    torch.set_num_threads(1)
-    try:
-        with threads_of_torch():
-            assert blas_threads() == {1}
-    finally:
-        torch.set_num_threads(before)
-    assert blas_threads() == found

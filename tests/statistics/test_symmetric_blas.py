@@ -9,13 +9,16 @@ from lawscope.statistics.symmetric_blas import add_gram, upper_factor
 DIGITS = {torch.float64: 1e-13, torch.float32: 1e-5}
 
 
-@pytest.fixture(params=["scipy", "torch"], autouse=True)
+@pytest.fixture(params=["scipy", "torch", "several threads"], autouse=True)
 def library(request, monkeypatch):
-    """SciPy's functions, and what is done without them."""
+    """SciPy's functions, what is done without them, and where torch has more than one thread."""
     assert symmetric_blas._exported("dsyrk") is not None
     if request.param == "torch":
         monkeypatch.setattr(symmetric_blas, "_exported", lambda name: None)
-    return request.param
+    before = torch.get_num_threads()
+    torch.set_num_threads(2 if request.param == "several threads" else 1)
+    yield request.param
+    torch.set_num_threads(before)
 
 
 def normal(*shape, dtype=torch.float64):
@@ -24,7 +27,7 @@ def normal(*shape, dtype=torch.float64):
 
 @pytest.mark.parametrize("dtype", DIGITS)
 @pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize(("n", "dim"), [(1, 1), (3, 7), (200, 97), (90, 200)])
+@pytest.mark.parametrize(("n", "dim"), [(1, 1), (3, 7), (200, 97), (90, 200), (40, 500)])
 def test_a_gram_matrix_is_added_to_one_triangle_and_the_other_left_alone(dtype, lower, n, dim):
     rows, before = normal(n, dim, dtype=dtype), normal(dim, dim, dtype=dtype)
     half = torch.tril if lower else torch.triu
@@ -82,7 +85,7 @@ def test_the_factor_stands_where_the_matrix_was():
 
 
 def test_a_library_that_counts_in_other_integers_is_left_alone(monkeypatch, library):
-    if library == "torch":
+    if library != "scipy":
         return
     from scipy.linalg import cython_blas
 

@@ -40,7 +40,7 @@ from lawscope.statistics.distributed import gathered
 from lawscope.statistics.memory import DEFAULT_MEMORY, parse_memory
 from lawscope.statistics.prediction_moments import PredictionMoments
 from lawscope.statistics.rows_by_fold import RowLabels
-from lawscope.statistics.side_by_side import side_by_side, threads_of_torch
+from lawscope.statistics.side_by_side import side_by_side
 
 FOLDS = 5
 
@@ -168,7 +168,7 @@ class NextTokenObserver:
         where, folds = where.by_fold(indices, self.settings.folds)
         labels = RowLabels(where.targets, folds)
         inputs = model_inputs(self.model, tokens, ids, self.settings.task)
-        with self._all_or_none(labels), within_limits(self.model, ids), threads_of_torch():
+        with self._all_or_none(labels), within_limits(self.model, ids):
             self._session.run(
                 inputs,
                 tokens.ids.shape,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lawscope.errors import LawscopeError
+from lawscope.statistics.blas_threads import one_blas_thread
 from lawscope.statistics.comoments import CoMoments, Precision
 from lawscope.statistics.feature_basis import (
     RESOLVED,
@@ -148,7 +149,7 @@ class PredictionMoments:
         assert self.basis is not None
         tokens: Sequence[TokenSums | None] = self.tokens or [None] * len(self.target_shift)
         rules = self.tolerance, self.resolved, self.work
-        with own_precision(self.device.type):
+        with own_precision(self.device.type), one_blas_thread():
             return regress(self.moments, self.basis, tokens, *rules)
 
     @torch.inference_mode(False)
@@ -213,7 +214,7 @@ class PredictionMoments:
             return
         features, labels = by_fold(self._waiting)
         self._waiting, self.whole = [], False
-        with own_precision(self.device.type):
+        with own_precision(self.device.type), one_blas_thread():
             if self.basis is None:
                 self._begin(features, labels)
             else:

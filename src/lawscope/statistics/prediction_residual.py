@@ -11,7 +11,6 @@ from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.statistics.features import as_features
 from lawscope.statistics.prediction_moments import PredictionMoments
 from lawscope.statistics.rows_by_fold import RowLabels
-from lawscope.statistics.side_by_side import threads_of_torch
 
 ENOUGH = 50  # rows per feature below which the residual is biased low and its line is noise
 STEEP = 1e6  # condition number beyond which digits are lost
@@ -45,9 +44,8 @@ def prediction_residual(features: Any, target: Any) -> float:
     n, d = x.shape
     statistic = PredictionMoments(d, dtype=x.dtype, device=x.device)
     one_fold = torch.zeros(n, dtype=torch.int64, device="cpu")
-    with threads_of_torch():
-        statistic.update(x, RowLabels(y.cpu(), one_fold))
-        result = statistic.compute()
+    statistic.update(x, RowLabels(y.cpu(), one_fold))
+    result = statistic.compute()
     for sentence in cautions(n, d, result.rank, result.condition):
         warnings.warn(sentence, LawscopeWarning, stacklevel=2)
     return float(result.pr[0])

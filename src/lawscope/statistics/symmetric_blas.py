@@ -3,7 +3,8 @@
 torch multiplies whole matrices only. SciPy ships both libraries and exports their functions by
 pointer, as it does for Cython and as numba takes them; called through ctypes they let other threads
 run meanwhile, which SciPy's own wrappers do not. What lives elsewhere than on the CPU, or a SciPy
-that counts in other integers, is left to torch.
+that counts in other integers, is left to torch. So are products where torch has several threads:
+those of two libraries would keep each other from the cores.
 
 A tensor (m, d) lies in memory as BLAS expects a matrix (d, m) to, column after column: lower and
 upper change places.
@@ -23,6 +24,8 @@ _REAL: dict[torch.dtype, tuple[str, Any]] = {
     torch.float32: ("s", ctypes.c_float),
     torch.float64: ("d", ctypes.c_double),
 }
+STRIP = 96  # columns: whole vector registers, in either precision
+MOST_STRIPS = 4  # narrower products run below the speed of wide ones
 
 
 def add_gram(sums: Tensor, rows: Tensor, *, lower: bool = False) -> None:
@@ -40,15 +43,32 @@ def add_gram(sums: Tensor, rows: Tensor, *, lower: bool = False) -> None:
         tensor([[10., 14.],
                 [ 0., 20.]])
     """
-    syrk = _routine("syrk", sums)
-    if syrk is None:
-        product = rows.to(sums).T @ rows.to(sums)
-        sums += product.tril() if lower else product.triu()
-        return
     x = rows.to(sums).contiguous()
+    if not x.numel():
+        return
+    syrk = _routine("syrk", sums) if torch.get_num_threads() == 1 else None
+    if syrk is None:
+        _add_by_strips(sums, x, lower)
+        return
     n, dim = x.shape
     triangle = b"U" if lower else b"L"
     syrk(triangle, b"N", dim, n, 1.0, x, dim, 1.0, sums, sums.stride(0))
+
+
+def _add_by_strips(sums: Tensor, x: Tensor, lower: bool) -> None:
+    """The same by whole products: strips of columns from the diagonal on, 63 % of the matrix."""
+    dim = len(sums)
+    width = STRIP * -(-dim // (STRIP * MOST_STRIPS))
+    for start in range(0, dim, width):
+        before, strip = x[:, :start], x[:, start : start + width]
+        inside = slice(start, start + width)
+        corner = strip.T @ strip
+        if lower:
+            sums[inside, :start].addmm_(strip.T, before)
+            sums[inside, inside] += corner.tril()
+        else:
+            sums[:start, inside].addmm_(before.T, strip)
+            sums[inside, inside] += corner.triu()
 
 
 def upper_factor(matrix: Tensor) -> Tensor | None:
@@ -67,6 +87,8 @@ def upper_factor(matrix: Tensor) -> Tensor | None:
         >>> upper_factor(torch.tensor([[1.0, 2.0], [2.0, 1.0]])) is None
         True
     """
+    if not len(matrix):
+        return matrix
     potrf = _routine("potrf", matrix)
     failed = ctypes.c_int(0)
     if potrf is None:
@@ -84,8 +106,6 @@ def upper_factor(matrix: Tensor) -> Tensor | None:
 def _routine(name: str, matrix: Tensor) -> Callable[..., None] | None:
     """A function of BLAS or LAPACK for matrices like this one; None where torch is to do it."""
     if matrix.device.type != "cpu" or matrix.dtype not in _REAL or matrix.stride(1) != 1:
-        return None
-    if not len(matrix):
         return None
     letter, real = _REAL[matrix.dtype]
     function = _exported(letter + name)
