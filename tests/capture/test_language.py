@@ -8,6 +8,7 @@ from tests.language_models import CAUSAL, DEPTH, VOCABULARY, WIDTH, build, token
 from torch import nn
 from torch.nn import functional as F
 
+from lawscope.capture.language_probe import _telling
 from lawscope.capture.language_session import open_language
 from lawscope.capture.places import configured_special, first_token, mask_tokens, places
 from lawscope.capture.token_batches import model_inputs, read_tokens
@@ -60,6 +61,15 @@ def test_the_norm_is_found_where_the_first_tokens_are_padding(family, dtype):
         assert found(model.to(dtype), batch).norm.kind == CAUSAL[family][3]
         repeated = ids.masked_fill(mask == 0, 3)
         assert found(model, repeated).norm.kind == CAUSAL[family][3]
+
+
+def test_windows_with_most_different_tokens_are_looked_at():
+    ids = torch.tensor([[9, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7, 7], [1, 2, 3, 4, 5, 6, 8] * 2])
+    mask = torch.ones_like(ids)
+    mask[0, 0] = 0  # one less than seven
+    batch = read_tokens({"input_ids": ids, "attention_mask": mask})
+    assert _telling(batch).tolist() == [[1, 2, 3, 4, 5, 6, 8]] * 2
+    assert _telling(read_tokens(ids[:1])).tolist() == [[9, 1, 2, 3, 4, 5, 6]]
 
 
 def test_plain_pytorch():
