@@ -338,3 +338,19 @@ def test_a_dead_layer_has_no_fuzziness_however_wide(strategy, dim):
     assert np.isnan(found.value)
     assert np.isnan(found.deleted).all()
     assert found.rank == 0
+
+
+@pytest.mark.parametrize("modes", [(True, False), (False, True)])
+@pytest.mark.parametrize("strategy", ["held", "scatter", "two-pass"])
+def test_inference_mode_may_come_and_go(strategy, modes):
+    x = torch.randn(90, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = torch.arange(90) % 3
+    with torch.inference_mode(modes[0]):
+        stat = ls.ClassScatter(strategy, folds=3)
+    for passes in range(1 + (strategy == "two-pass")):
+        if passes:
+            stat.next_pass()
+        for inference, part in zip(modes, (slice(40), slice(40, 90)), strict=True):
+            with torch.inference_mode(inference):
+                stat.update(x[part] * 1.0, y[part] * 1)
+    assert stat.compute().value == pytest.approx(oracles.fuzziness(x, y), rel=1e-9)

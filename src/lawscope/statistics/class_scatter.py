@@ -51,6 +51,10 @@ class ClassFuzziness:
     deleted: NDArray[np.float64]
 
 
+# Sums that were begun inside torch.inference_mode() could not go on outside, nor the other way.
+_ORDINARY = torch.inference_mode(False)
+
+
 class ClassScatter:
     """Streaming ``update / merge / compute / reset / state_dict`` for D = Tr(SSw SSb⁺).
 
@@ -77,6 +81,7 @@ class ClassScatter:
         0.04
     """
 
+    @_ORDINARY
     def __init__(
         self,
         strategy: Strategy = "held",
@@ -129,12 +134,14 @@ class ClassScatter:
         """Whether everything seen in the first pass was a finite number."""
         return self._full.finite if self.strategy == "scatter" else self._means.finite
 
+    @_ORDINARY
     def update(self, features: Any, labels: Any) -> None:
         """Add a batch: ``features`` (B, ...) flattened to (B, d), integer ``labels`` (B,)."""
         x = as_features(features)
         y = as_labels(labels, len(x))
         self.update_rows(x, self.index.assign(y))
 
+    @_ORDINARY
     def update_rows(self, features: Tensor, rows: Tensor) -> None:
         """Add a batch whose rows the shared index has assigned already."""
         if self._second is not None and self.index.groups > len(self._second.counts):
@@ -158,6 +165,7 @@ class ClassScatter:
         """Work off the rows that wait."""
         self._sum(self._waiting.drain())
 
+    @_ORDINARY
     def next_pass(self) -> None:
         """Fix the class means of the first pass; the same batches are to come again."""
         if self.strategy == "two-pass" and self._second is None:
@@ -177,6 +185,7 @@ class ClassScatter:
         share = counts.double() / counts.sum(dim=1, keepdim=True).clamp(min=1)
         return _rows_sum(means, share) + self._means.shift
 
+    @_ORDINARY
     def compute(self) -> ClassFuzziness:
         """The fuzziness of everything seen.
 
@@ -211,6 +220,7 @@ class ClassScatter:
             deleted=values[1:].numpy(),
         )
 
+    @_ORDINARY
     def merge(self, other: ClassScatter) -> None:
         """Add what another statistic has seen, for instance in another process.
 
@@ -239,6 +249,7 @@ class ClassScatter:
             self._held.add(features, to_rows[rows])
         self._counted = self._held.samples  # their means are in already
 
+    @_ORDINARY
     def reset(self) -> None:
         """Forget everything seen, classes included."""
         self.index = GroupIndex(self.index.folds)
@@ -262,6 +273,7 @@ class ClassScatter:
             state["held_rows"] = torch.cat([r for _, r in blocks])
         return state
 
+    @_ORDINARY
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a state given by :meth:`state_dict` of a statistic with the same settings.
 
