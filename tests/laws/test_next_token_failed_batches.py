@@ -81,15 +81,13 @@ def test_sums_that_failed_half_way_give_no_result(model, monkeypatch):
             observer.result()
 
 
-@pytest.mark.parametrize("modes", [(True, False, False), (False, True, False), (True, True, False)])
-def test_inference_mode_may_come_and_go(model, modes):
+@pytest.mark.parametrize("around", [False, True])
+@pytest.mark.parametrize("modes", [(True, False), (False, True)])
+def test_inference_mode_may_come_and_go(model, around, modes):
     expected = ls.next_token(copy.deepcopy(model), [IDS[:40], IDS[40:]], control=None)
-    with torch.inference_mode(modes[0]):
-        observer = ls.NextTokenObserver(model, IDS)
-        observer.__enter__()
-        observer.update(IDS[:40])
-    with torch.inference_mode(modes[1]):
-        observer.update(IDS[40:])
-    observer.__exit__()
-    with torch.inference_mode(modes[2]):
-        np.testing.assert_allclose(observer.result().pr, expected.pr, rtol=1e-12)
+    with torch.inference_mode(around), ls.NextTokenObserver(model, IDS) as observer:
+        for inference, part in zip(modes, (IDS[:40], IDS[40:]), strict=True):
+            with torch.inference_mode(inference):
+                observer.update(part)
+    np.testing.assert_allclose(observer.result().pr, expected.pr, rtol=1e-12)
+    assert torch.is_grad_enabled()
