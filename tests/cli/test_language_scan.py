@@ -152,6 +152,20 @@ def test_a_text_with_marks_of_a_preparation_is_told(
     assert ("('<unk>', '@-@')" in warnings) == told
 
 
+def test_a_text_that_vanishes_while_it_is_measured_costs_no_result(
+    lawscope, language_models, tmp_path, monkeypatch
+):
+    from lawscope.cli import language
+
+    text = tmp_path / "brief.txt"
+    text.write_text((language_models / "text.txt").read_text())
+    measure = language._measure
+    monkeypatch.setattr(language, "_measure", lambda *a: (text.unlink(), measure(*a)))
+    found = scanned(lawscope, language_models / "gpt2", "--text", text, "--no-control")
+    assert not text.exists()
+    assert found["next_token"]["n"] > 0
+
+
 def test_own_code_with_checkpoint_dtype_and_every(lawscope, language_models, tmp_path):
     place = language_models
     common = ("--text", place / "text.txt", "--window", 32, "--no-control")

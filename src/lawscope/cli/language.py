@@ -36,6 +36,7 @@ class Bench:
     loaded: Loaded
     windows: Windows
     observers: dict[str, NextTokenObserver]
+    doubts: tuple[str, ...]  # about the text and the tokenizer
 
 
 def scan_language(request: Request) -> LanguageReport | None:
@@ -86,7 +87,8 @@ def _opened(request: Request, loaded: Loaded, stack: ExitStack) -> Bench:
     twin = untrained(observer.model) if request.control else None
     if twin is not None:
         observers["control"] = _observer(twin, request, loaded, first, stack)
-    return Bench(request, loaded, windows, observers)
+    doubts = unknown_ids(loaded), marked(request.text)  # now: the text may be gone afterwards
+    return Bench(request, loaded, windows, observers, tuple(filter(None, doubts)))
 
 
 def _observer(
@@ -166,8 +168,7 @@ def _report(bench: Bench, who: Processes) -> LanguageReport:
     observers, request, windows = bench.observers, bench.request, bench.windows
     control = observers["control"].result() if "control" in observers else None
     result = observers["trained"].result(control)
-    doubts = [said for said in (unknown_ids(bench.loaded), marked(request.text)) if said]
-    result = replace(result, warnings=(*result.warnings, *doubts))
+    result = replace(result, warnings=(*result.warnings, *bench.doubts))
     return LanguageReport(
         name=bench.loaded.name,
         next_token=result,

@@ -48,7 +48,7 @@ def marked(paths: Sequence[Path]) -> str | None:
     On WikiText-2 with its marks SmolLM2-135M has r = −0.78, and −0.91 where "<unk>" is deleted:
     marks are predicted by the second block already, and the others only carry them along.
     """
-    first = next(pieces(paths))
+    first = next(pieces(paths), "")
     marks = Counter(MARKS.findall(first))
     share = marks.total() / max(len(first.split()), 1)
     if share < MARKED:

@@ -151,7 +151,8 @@ class NextTokenObserver:
 
         Raises:
             LawscopeError: not token ids, or none of this model's; a block that gives NaN; too
-                little memory. The batch then counts nowhere, and others may follow.
+                little memory. The batch then counts nowhere and others may follow, unless some
+                blocks had summed it already, which the next call says.
         """
         if self._session is None:
             raise LawscopeError("The observer is closed; call update() inside 'with observer:'.")
