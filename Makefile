@@ -19,6 +19,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # Ratios to named peers in one run; the table goes to results/bench.json.
 bench: $(VENV)/.dev

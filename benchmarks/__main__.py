@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import definition, gpt2, memory, next_token, overhead, peeled, stacks
+from benchmarks import definition, memory, next_token, overhead, peeled, stacks
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
@@ -27,7 +27,6 @@ BENCHES = {
     "definition": definition,
     "memory": memory,
     "next-token": next_token,
-    "gpt2": gpt2,
     "peeled": peeled,
     "stacks": stacks,
 }

@@ -25,7 +25,7 @@ def mlp() -> nn.Module:
 
 
 class Repeat(nn.Module):
-    """Each colour channel sixteen times, as 003 feeds its VGG."""
+    """Each colour channel sixteen times, as He & Su 2023 feed their VGG."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) to (B, 16·C, H, W)."""
@@ -33,7 +33,7 @@ class Repeat(nn.Module):
 
 
 def vgg13() -> nn.Module:
-    """The VGG13 of 003 for 32×32 images: 5×5 filters, BatchNorm, channels repeated 16 times."""
+    """The VGG13 of He & Su 2023 for 32×32 images: 5×5 filters, BatchNorm, channels × 16."""
     layers: list[nn.Module] = [Repeat()]
     channels = 48
     for item in VGG13:
@@ -95,9 +95,9 @@ def loader(samples: int, shape: tuple[int, ...], batch: int) -> DataLoader[tuple
 def rows() -> Iterator[Row]:
     """One row per kind of network."""
     cases = [
-        ("MLP 784-1000x8-10, n = 20000", mlp, (784,), 20_000, 256, 1.3, 7),
-        ("VGG13 of 003 at 32x32, n = 2000", vgg13, (3, 32, 32), 2_000, 100, 1.2, 3),
-        ("transformer encoder 6x256, 64 tokens, n = 2000", Encoder, (64, 256), 2_000, 50, 1.2, 5),
+        ("MLP 784-1000x8-10, n = 20000", mlp, (784,), 20_000, 256, 1.35, 7),
+        ("VGG13 of He & Su 2023, n = 2000", vgg13, (3, 32, 32), 2_000, 100, 1.25, 3),
+        ("transformer encoder 6x256, 64 tokens, n = 2000", Encoder, (64, 256), 2_000, 50, 1.25, 5),
     ]
     for name, build, shape, samples, batch, bar, repeats in cases:
         torch.manual_seed(0)

@@ -66,7 +66,7 @@ def one_pair() -> Row:
         min(p[1] for p in pairs),
         SPEED,
     )
-    return told(row, found.gap, abs(loss - found.loss), abs(cosine - found.minority_cosine))
+    return add_note(row, found.gap, abs(loss - found.loss), abs(cosine - found.minority_cosine))
 
 
 def sweep() -> Row:
@@ -91,7 +91,7 @@ def sweep() -> Row:
         slow,
         SPEED,
     )
-    return told(
+    return add_note(
         row,
         float((found.gaps * found.losses).max()),
         float(np.abs(losses - found.losses).max()),
@@ -99,7 +99,7 @@ def sweep() -> Row:
     )
 
 
-def told(row: Row, gap: float, loss_off: float, cosine_off: float) -> Row:
+def add_note(row: Row, gap: float, loss_off: float, cosine_off: float) -> Row:
     """The row with what both sides are worth."""
     note = f"certified to {gap:.0e}; cvxpy's loss is off by {loss_off:.0e}, cosine {cosine_off:.0e}"
     return Row(**{**vars(row), "note": note, "holds": row.holds and gap <= 1e-8})

@@ -13,10 +13,10 @@ from torch import nn
 
 import lawscope as ls
 from benchmarks.row import Row, at_least, seconds
+from lawscope.studies.datasets import samples_of
 from lawscope.studies.plan import Training
-from lawscope.studies.samples import samples_of
 from lawscope.studies.separation.optimizers import STUDY
-from lawscope.zoo.networks import build
+from lawscope.zoo.networks.catalogue import build
 
 SLICE_EPOCHS, BAR = 10, 4.0
 

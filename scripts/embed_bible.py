@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lawscope.zoo.byte_pairs import EMBEDDED_SIZE, learn_pairs, write_pairs
+from lawscope.zoo.text.byte_pairs import EMBEDDED_SIZE, learn_pairs, write_pairs
 
 DATA = Path(__file__).parents[1] / "src/lawscope/zoo/data"
 EVERYTHING = "gen1:1-rev22:21"

@@ -2,9 +2,9 @@
 
     python scripts/embed_fashion_mnist.py
 
-Reads the canonical files wherever ``lawscope.zoo.datasets.load`` finds them, draws 500 training and
-100 test images per class with seed 0, resizes them bilinearly and writes one .npz file whose bytes
-are the same in every run. A few seconds on one core.
+Reads the canonical files wherever ``lawscope.zoo.images.catalogue.load`` finds them, draws 500
+training and 100 test images per class with seed 0, resizes them bilinearly and writes one .npz
+file whose bytes are the same in every run. A few seconds on one core.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.datasets import Dataset, balanced, load, resize
+from lawscope.zoo.images.arrays import Dataset
+from lawscope.zoo.images.catalogue import load
+from lawscope.zoo.images.folder import resize
+from lawscope.zoo.images.sampling import balanced
 
 SEED = 0
 SIZE = (10, 10)

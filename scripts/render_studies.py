@@ -3,11 +3,11 @@
     python scripts/render_studies.py           # rewrites README.md, tables in docs, docs/figures
     python scripts/render_studies.py --check   # exit code 1 where they differ from the results
 
-The tables stand between two comments: ``<!-- claims: separation -->`` or, for a table of the paper,
-``<!-- table: collapse/oversampling -->``, or ``<!-- bench -->``, and ``<!-- end -->``.
-The bench comes from ``results/bench.json``, which ``make bench`` writes. Everything else comes from
-``results/<family>.json``, and from ``results/<family>.train.json`` (measured in train mode) where
-there is one; ``lawscope study run`` writes them.
+The tables stand between two comments: ``<!-- claims: separation -->``, ``<!-- questions: … -->`` or
+``<!-- checks: … -->``, for a table of the paper ``<!-- table: collapse/oversampling -->``, or
+``<!-- bench -->``, and ``<!-- end -->``. The bench comes from ``results/bench.json``, which ``make
+bench`` writes, everything else from ``results/<family>.json``, which ``lawscope study run`` writes
+and ``lawscope study judge`` judges again.
 """
 
 from __future__ import annotations
@@ -18,42 +18,74 @@ import re
 import sys
 from pathlib import Path
 
-from lawscope.report.study_markdown import claims_markdown, table_markdown
 from lawscope.studies.registry import find
-from lawscope.studies.result import StudyResult
+from lawscope.studies.result import StudyResult, load_results
+from lawscope.studies.study import AUTHORS, NETWORK, VERDICTS, Judged
+from lawscope.studies.terminal import measured_text
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/studies.md", "docs/benchmarks.md")
-# The README shows the claims of these studies; the documentation shows all.
-MAIN = (
-    "separation/optimizers", "separation/depth", "separation/frozen", "separation/resnet",
-    "peeled/minority-angle", "collapse/minority", "collapse/oversampling",
-    "next-token/law", "next-token/architectures",
-)  # fmt: skip
+FAMILIES = ("separation", "peeled", "collapse", "next-token")
 TABLE = re.compile(r"(<!-- table: ([\w-]+)/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BENCH = re.compile(r"(<!-- bench -->\n).*?(<!-- end -->)", re.DOTALL)
-PLACE = re.compile(r"(<!-- claims: ([\w-]+)( main)? -->\n).*?(<!-- end -->)", re.DOTALL)
+# Every list of sentences, and the title of what is said of them.
+LISTS = {"claims": "verdict", "questions": "answer", "checks": ""}
+PROTOCOLS = {AUTHORS: "measured as the authors did", NETWORK: "the network itself"}
+PLACE = re.compile(r"(<!-- (claims|questions|checks): ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COUNTS = re.compile(r"(<!-- counts -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def results_of(family: str) -> list[StudyResult]:
-    """The kept results of a family."""
-    document = json.loads((ROOT / "results" / f"{family}.json").read_text(encoding="utf-8"))
-    versions = {"versions": document["versions"]}
-    return [StudyResult.from_dict({**versions, **study}) for study in document["studies"]]
+    """Return the kept results of a family."""
+    return load_results(ROOT / "results" / f"{family}.json")
 
 
 def rendered(text: str) -> str:
-    """The page with its tables made from the results."""
+    """Return the page with its tables made from the results."""
 
     def table(found: re.Match[str]) -> str:
-        results = results_of(found[2])
-        if found[3]:
-            results = [result for result in results if result.name in MAIN]
-        train = f"{found[2]}.train"
-        beside = results_of(train) if (ROOT / "results" / f"{train}.json").exists() else None
-        return f"{found[1]}\n{claims_markdown(results, beside)}\n\n{found[4]}"
+        return f"{found[1]}\n{_sentence_table(results_of(found[3]), found[2])}\n\n{found[4]}"
 
+    text = COUNTS.sub(_count_table, text)
     return BENCH.sub(_bench_table, TABLE.sub(_paper_table, PLACE.sub(table, text)))
+
+
+def _sentence_table(results: list[StudyResult], which: str) -> str:
+    """One row per claim, question or check, with what each protocol measured and its verdict."""
+    pairs = [(r.name, each) for r in results for each in getattr(r.judgement, which)]
+    if not pairs:
+        return "None."
+    protocols = [p for p in PROTOCOLS if any(p in each.columns for _, each in pairs)]
+    paper = ["paper"] if which == "claims" else []
+    titles = (title for p in protocols for title in (PROTOCOLS[p], LISTS[which]))
+    rows = [["study", which.removesuffix("s"), *paper, *titles]]
+    for name, each in pairs:
+        cells = [f"`{name}`", each.text, *([_paper_of(each)] if paper else [])]
+        for column in map(each.columns.get, protocols):
+            cells += [measured_text(column), f"**{column.verdict}**"] if column else ["", ""]
+        rows.append(cells)
+    return _markdown(rows)
+
+
+def _count_table(found: re.Match[str]) -> str:
+    """How many claims of each family have which verdict, under the authors' protocol."""
+    rows = [["claims", *VERDICTS]]
+    for family in FAMILIES:
+        claims = [claim for result in results_of(family) for claim in result.judgement.claims]
+        verdicts = [claim.verdict for claim in claims]
+        rows.append([family, *(str(verdicts.count(verdict)) for verdict in VERDICTS)])
+    return f"{found[1]}\n{_markdown(rows)}\n\n{found[2]}"
+
+
+def _paper_of(claim: Judged) -> str:
+    return f"{claim.paper} ({claim.figure})" if claim.figure else claim.paper
+
+
+def _markdown(rows: list[list[str]]) -> str:
+    """A table whose first row has the titles."""
+    titles, *rest = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    lines = (titles, ["---"] * len(titles), *rest)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _bench_table(found: re.Match[str]) -> str:
@@ -82,19 +114,19 @@ def _paper_table(found: re.Match[str]) -> str:
     make = find(name).table
     if make is None:
         sys.exit(f"{name} has no table")
-    return f"{found[1]}\n{table_markdown(make(dict(result.numbers)))}\n\n{found[4]}"
+    return f"{found[1]}\n{_markdown(make(dict(result.main_numbers())))}\n\n{found[4]}"
 
 
 def draw_figures(family: str) -> None:
     """Every figure of the family, from the kept numbers."""
     from PIL import Image
 
-    from lawscope.studies.jobs import draw
+    from lawscope.studies.job import draw
 
     folder = ROOT / "docs" / "figures" / family
     folder.mkdir(parents=True, exist_ok=True)
     for result in results_of(family):
-        if result.status == "done":
+        if result.numbers:
             name = result.name.partition("/")[2]
             picture = Image.open(io.BytesIO(draw(result.plot(), "png")))
             # Few colours are a quarter of the size, and a repository keeps every version.

@@ -13,6 +13,19 @@ CLASSES = 4
 SAMPLES = 60
 
 
+class Net(nn.Module):
+    """Modules and parameters by name, and a function of them and the inputs as forward pass."""
+
+    def __init__(self, run, **parts):
+        super().__init__()
+        self.run = run
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args, **kwargs):
+        return self.run(self, *args, **kwargs)
+
+
 def labels(samples=SAMPLES):
     return (torch.arange(samples) * 7) % CLASSES
 

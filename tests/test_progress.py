@@ -1,6 +1,7 @@
-"""The bar counts, tells the rate, and knows what was done before."""
+"""The bar counts, says the rate, appears before the first step, and knows what was done before."""
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -15,7 +16,7 @@ def stderr(monkeypatch):
     monkeypatch.setattr(
         "rich.console.Console", lambda **_: Console(file=text, force_terminal=True, width=120)
     )
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
     return text
 
 
@@ -23,16 +24,18 @@ def test_tokens_per_second_and_what_was_done_before(stderr):
     with module.progress("measuring", 1000, show=True, unit="tokens", done=400) as advance:
         advance(100)
         advance(200)
-    shown = stderr.getvalue()
-    assert "700/1000" in shown
-    assert "tokens/s" in shown
+        time.sleep(0.2)
+    assert "700 of 1,000 tokens" in stderr.getvalue()
 
 
-def test_nothing_is_shown_without_a_terminal_or_without_a_unit(stderr):
-    with module.progress("measuring", 10, show=False, unit="tokens") as advance:
+def test_the_step_under_way_is_named_before_it_is_done(stderr):
+    with module.progress("measuring", 12, show=True, unit="batch"):
+        time.sleep(0.3)
+    assert "batch 1 of 12" in stderr.getvalue()
+
+
+def test_nothing_is_shown_without_a_terminal(stderr):
+    with module.progress("measuring", 10, show=False) as advance:
         advance(10)
+        time.sleep(0.1)
     assert stderr.getvalue() == ""
-    with module.progress("training", 10, show=True) as advance:
-        advance(10)
-    assert "10/10" in stderr.getvalue()
-    assert "/s" not in stderr.getvalue()

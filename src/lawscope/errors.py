@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class LawscopeError(ValueError):
     """A mistake in what was asked for or handed over: one sentence with the remedy.
@@ -16,3 +19,25 @@ class NotApplicableError(LawscopeError):
 
 class LawscopeWarning(UserWarning):
     """A result was computed, and something about it deserves a look."""
+
+
+_MEMORY_WORDS = ("out of memory", "allocate memory", "alloc_failed")
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Return whether an error of Python, NumPy, PyTorch or its libraries is about memory."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and any(word in said for word in _MEMORY_WORDS)
+
+
+@contextmanager
+def memory_error_as_sentence(on: str, remedy: str) -> Iterator[None]:
+    """Turn running out of memory into a sentence; ``remedy`` is an imperative."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_error(error):
+            raise
+        raise LawscopeError(f"Memory ran out on {on}; {remedy}.") from error

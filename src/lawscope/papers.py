@@ -25,7 +25,7 @@ PAPERS = {
 
 
 def citation(law: str = "separation") -> str:
-    """The paper to cite for a law.
+    """Return the paper to cite for a law.
 
     Args:
         law: name of the law.

@@ -1,9 +1,9 @@
-"""One progress bar for everything that takes longer than two seconds."""
+"""One progress bar for everything that takes longer than a moment."""
 
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
-PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS = 0.5
 Advance = Callable[[int], None]
 
 
@@ -22,72 +22,56 @@ def progress(
     total: int | None,
     show: bool | None = None,
     *,
-    unit: str | None = None,
+    unit: str = "step",
     done: int = 0,
 ) -> Iterator[Advance]:
-    """A bar with the time left on standard error; hidden until two seconds have passed.
+    """Show a bar with the time left on standard error, from half a second on.
 
-    Args:
-        description: what is going on.
-        total: how many steps there will be, or None when that is not known.
-        show: True or False to force it; by default only when standard error is a terminal.
-        unit: what is counted, for its number per second, as in "tokens"; none by default.
-        done: steps that were done before, as after an interruption.
-
-    Yields:
-        A function to call with the number of steps just done.
+    It appears before the first step is done, and says which step is under way. ``show`` forces it;
+    by default standard error must be a terminal. ``unit`` is one step, as in "batch 1 of 12", or a
+    plural where many are done at a time ("4 096 of 40 000 tokens, 900 per second"). ``done`` steps
+    were done before. Yields a function to call with the number of steps just done.
     """
-    if show is None:
-        show = sys.stderr.isatty()
-    if not show:
+    if not (sys.stderr.isatty() if show is None else show):
         yield lambda steps: None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+    from rich.progress import TimeRemainingColumn as Remaining
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        *([] if unit is None else [_speed(unit)]),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    columns = (_step_column(unit), BarColumn(), Elapsed(), TextColumn("left"), Remaining())
+    console = Console(stderr=True)
+    bar = Progress(TextColumn("{task.description}"), *columns, console=console, transient=True)
     task = bar.add_task(description, total=total, completed=done)
-    begun = time.monotonic()
-    visible = False
-
-    def advance(steps: int) -> None:
-        nonlocal visible
-        bar.update(task, advance=steps)
-        if not visible and time.monotonic() - begun > PATIENCE_SECONDS:
-            bar.start()
-            visible = True
-
+    timer = threading.Timer(PATIENCE_SECONDS, bar.start)
+    timer.daemon = True
+    timer.start()
     try:
-        yield advance
+        yield lambda steps: bar.update(task, advance=steps)
     finally:
-        if visible:
-            bar.stop()
+        timer.cancel()
+        timer.join()
+        bar.stop()
 
 
-def _speed(unit: str) -> ProgressColumn:
-    """A column with what is done per second."""
+def announce(sentence: str) -> None:
+    """Say on a terminal what is about to take a while."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{sentence} …\n")
+
+
+def _step_column(unit: str) -> ProgressColumn:
     from rich.progress import ProgressColumn
     from rich.text import Text
 
-    class Speed(ProgressColumn):
+    class Step(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text("" if task.speed is None else f"{task.speed:,.0f} {unit}/s")
+            done, of = int(task.completed), "" if task.total is None else f" of {task.total:,.0f}"
+            if unit.endswith("s"):
+                speed = "" if task.speed is None else f", {task.speed:,.0f} per second"
+                return Text(f"{done:,}{of} {unit}{speed}")
+            under_way = done + 1 if task.total is None else min(done + 1, int(task.total))
+            return Text(f"{unit} {under_way:,}{of}")
 
-    return Speed()
+    return Step()

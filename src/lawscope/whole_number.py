@@ -9,7 +9,7 @@ from lawscope.errors import LawscopeError
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is an integer of Python, numpy or torch's kind; True and False are none.
+    """Return whether it is an integer of Python, numpy or torch; True and False are not.
 
     Example:
         >>> is_whole(3), is_whole(3.0), is_whole(True)
@@ -19,19 +19,9 @@ def is_whole(value: object) -> bool:
 
 
 def whole_number(name: str, value: Any, least: int, lacks: str) -> int:
-    """The value as an ``int``.
-
-    Args:
-        name: of the setting, for sentences.
-        value: what was given.
-        least: that is allowed.
-        lacks: what is wrong with less, as in "seeds=1 shows no spread".
-
-    Raises:
-        LawscopeError: no whole number, or less than ``least``.
-    """
+    """Return a setting as an ``int``; ``lacks`` says what is wrong with less than ``least``."""
     if not is_whole(value):
-        raise LawscopeError(f"{name}={value!r} is no whole number; give at least {least}.")
+        raise LawscopeError(f"{name}={value!r} is not a whole number; give at least {least}.")
     if value < least:
         raise LawscopeError(f"{name}={value} {lacks}; give at least {least}.")
     return int(value)

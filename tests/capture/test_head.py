@@ -4,11 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests import cases
+from tests.observers import Keep
 from torch import nn
 
 import lawscope as ls
 from lawscope.capture.head import find_head
-from lawscope.capture.session import open_session
+from lawscope.capture.session import Session
+from lawscope.data.source import Source
 from lawscope.errors import NotApplicableError
 
 
@@ -94,6 +96,10 @@ def mean(x):
     return x.mean((2, 3))
 
 
+def total(x):
+    return x.sum((2, 3))
+
+
 HEADS = {
     "last linear": (chain(), cases.vectors, "2", "linear", ""),
     "a linear network": (nn.Linear(6, 4), cases.vectors, "the network", "linear", ""),
@@ -107,44 +113,19 @@ HEADS = {
     "twice used": (TwiceUsed(), cases.vectors, "proj", "linear", ""),
     "overwriting": (Overwriting(), cases.vectors, "proj", "linear", ""),
     "fully convolutional": (Fully(mean), cases.images, "head", "1×1 convolution", "mean"),
-    "summed": (
-        Fully(lambda x: x.sum((2, 3)), bias=False),
-        cases.images,
-        "head",
-        "1×1 convolution",
-        "mean",
-    ),
+    "summed": (Fully(total, bias=False), cases.images, "head", "1×1 convolution", "mean"),
     "mean of tokens": (Tokens(lambda x: x.mean(1)), cases.sequences, "head", "linear", "mean"),
     "first token": (Tokens(lambda x: x[:, 0]), cases.sequences, "head", "linear", "first"),
     "last token": (Tokens(lambda x: x[:, -1]), cases.sequences, "head", "linear", "last"),
 }
 
 
-class Keep:
-    """An observer that keeps the features of one station."""
-
-    def __init__(self, station):
-        self.station, self.rows = station, []
-
-    def wanted(self):
-        return [] if self.rows and self.done else [self.station]
-
-    def begin_batch(self, labels, size):
-        self.done = False
-
-    def see(self, station, features):
-        self.rows.append(features.clone())
-
-    def end_pass(self):
-        self.done = True
-
-
 def entering(model, data, name=None):
-    with open_session(model, data) as session:
-        head = find_head(session, name)
-        keeper = Keep(head.station)
-        session.measure([keeper])
-    return head, torch.cat(keeper.rows).double()
+    session = Session(model, Source(data))
+    head = find_head(session, name)
+    keep = Keep(head.tap)
+    session.run([keep])
+    return head, keep.all().double()
 
 
 def logits(head, features):
@@ -165,7 +146,7 @@ def test_features_and_head_give_the_output(case):
         assert head.after == case
         found = found.log_softmax(1) if case == "log-softmax" else found.softmax(1)
     assert torch.allclose(found, output.double(), rtol=1e-4, atol=1e-5)
-    assert head.to_dict()["rows"] == 4
+    assert len(head.weight) == 4
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
@@ -238,15 +219,8 @@ def test_one_sample_of_two_classes_does_not_make_a_squashed_head_linear(last):
 
 
 def test_a_batch_size_the_network_insists_on():
-    class Insisting(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.head = nn.Linear(6, 4)
-
-        def forward(self, x):
-            return self.head(x.view(60, 6))
-
-    assert entering(Insisting(), [(cases.vectors(), cases.labels())])[0].name == "head"
+    insisting = cases.Net(lambda net, x: net.head(x.view(60, 6)), head=nn.Linear(6, 4))
+    assert entering(insisting, [(cases.vectors(), cases.labels())])[0].name == "head"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -254,8 +228,7 @@ def test_a_squashed_head_is_refused_also_in_batches_of_one(seed):
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2), nn.ReLU())
     batches = [(torch.randn(1, 4), torch.tensor([k % 2])) for k in range(6)]
-    with pytest.raises(NotApplicableError), open_session(model, batches) as session:
-        find_head(session)
+    with pytest.raises(NotApplicableError):
+        find_head(Session(model, Source(batches)))
     plain = nn.Sequential(*list(model)[:3])
-    with open_session(plain, batches) as session:
-        assert find_head(session).name == "2"
+    assert find_head(Session(plain, Source(batches))).name == "2"

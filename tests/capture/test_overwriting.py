@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests import oracles
+from tests import cases, oracles
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -121,25 +121,11 @@ def test_the_layer_goes_on_through_what_is_erased():
 
 
 def test_two_outputs_of_one_module_are_two_tensors():
-    class Last(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.gru = nn.GRU(6, 5, batch_first=True)
-
-        def forward(self, x):
-            return self.gru(x)[1]
-
-    class Classifier(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.last, self.head = Last(), nn.Linear(5, 4)
-
-        def forward(self, x):
-            return self.head(self.last(x)[0])
-
     torch.manual_seed(0)
     y = torch.arange(40) % 4
-    x, net = torch.randn(40, 7, 6) + torch.randn(4, 1, 6)[y], Classifier()
+    x = torch.randn(40, 7, 6) + torch.randn(4, 1, 6)[y]
+    last = cases.Net(lambda net, x: net.gru(x)[1], gru=nn.GRU(6, 5, batch_first=True))
+    net = cases.Net(lambda net, x: net.head(net.last(x)[0]), last=last, head=nn.Linear(5, 4))
     names = ["last.gru", "last"]
     result = ls.separation(net, (x, y), stations=names, uncertainty=None)
     with torch.no_grad():

@@ -9,7 +9,7 @@ VOCABULARY = 64
 CONTEXT = 32
 OWN = """
 import torch
-from lawscope.zoo.language import gpt
+from lawscope.zoo.networks.language import gpt
 
 def model():
     torch.manual_seed(3)
@@ -86,7 +86,7 @@ def t5_folder(folder: Path) -> Path:
 
 def saved(model, folder: Path, bos: bool = False) -> Path:
     """The folder that ``save_pretrained`` writes, with a tokenizer."""
-    from lawscope.zoo.hugging_face import quietly
+    from lawscope.zoo.networks.hugging_face import quietly
 
     with quietly():
         model.save_pretrained(folder)

@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from tests.cli import language_folders as folders
 
-from lawscope.zoo.language_models import Source, _sentence
+from lawscope.zoo.networks.hugging_face import Source, _sentence
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def mistakes(place, here):
     )
     own = place / "own.py"
     return [
-        ((place / "gpt2", "--text", here / "gone.txt"), "no text file"),
+        ((place / "gpt2", "--text", here / "gone.txt"), "There is no file"),
         ((place / "gpt2", "--text", here / "empty.txt"), "empty.txt is empty"),
         ((place / "gpt2", "--text", here / "latin.txt"), "latin.txt is not UTF-8 text"),
         ((place / "gpt2", "--text", here / "few.txt"), "tokens and a window holds 32"),
@@ -85,7 +85,7 @@ def mistakes(place, here):
             (place / "gpt2", *text, "--window", 2, "--targets", "next-next"),
             "A window of 2 tokens has no place where all of next-next exist; take a longer",
         ),
-        ((own, *text, "--tokens", "many"), "--tokens many is no number"),
+        ((own, *text, "--tokens", "many"), "--tokens many is not a number"),
         ((own, *text, "--tokens", 0), "--tokens 0 leaves nothing to measure"),
         (
             (place / "gpt2", *text, "--tokens", 8, "--window", 8),
@@ -95,8 +95,8 @@ def mistakes(place, here):
         ((here / "gone", *text), "There is no folder"),
         (("./gone", *text), "There is no folder ./gone"),
         (("someone/no-such-model", *text), "hub cannot be reached"),
-        ((here / "hollow", *text), "has no config.json, so it is no Hugging Face folder"),
-        ((here / "remote", *text), "add --trust-remote-code if you trust it"),
+        ((here / "hollow", *text), "has no config.json, so it is not a Hugging Face folder"),
+        ((here / "remote", *text), "--trust-remote-code if you trust it"),
         ((here / "unknown", *text), "cannot be loaded"),
         ((here / "deeper", *text), "has no weights for 24 parameters"),
         ((here / "cut", *text), "cannot be loaded"),
@@ -105,8 +105,8 @@ def mistakes(place, here):
         ((here / "sick", *text), "Block 'transformer.h.2' gives NaN"),
         ((here / "narrow", *text), "do not belong together: the model embeds 40 tokens"),
         ((here / "broad", *text), "do not belong together: the model embeds 400 tokens"),
-        ((place / "bert", *text), "add --task masked"),
-        ((place / "t5", *text), "add --task encoder-decoder"),
+        ((place / "bert", *text), "--task masked"),
+        ((place / "t5", *text), "--task encoder-decoder"),
         ((place / "gpt2", *text, "--task", "encoder-decoder"), "leave out --task"),
         ((place / "gpt2", *text, "--task", "classify"), "--task classify is not known"),
         ((place / "gpt2", *text, "--window", 33), "longer than the 32 tokens the model can read"),
@@ -116,7 +116,7 @@ def mistakes(place, here):
         ((place / "gpt2", *text, "--targets", "next,later"), "'later' is not known"),
         (
             (place / "bert", *text, "--task", "masked", "--targets", "current"),
-            "no meaning with task='masked'",
+            "no meaning with --task masked",
         ),
         ((place / "gpt2", *text, "--precision", "half"), "precision='half' is not known"),
         ((place / "gpt2", *text, "--normalization", "mine"), "normalization='mine' is not known"),
@@ -129,7 +129,7 @@ def mistakes(place, here):
         ((here / "no.py", *text), "gives no tokenizer"),
         ((here / "odd.py", *text), "The tokenizer is a int"),
         ((here / "raising.py", *text), "RuntimeError: my forward"),
-        ((here / "leaving.py", *text), "ended the program (SystemExit: 4); take that call out"),
+        ((here / "leaving.py", *text), "ended the program (SystemExit: 4)"),
         ((here / "meta.py", *text), "is on the meta device"),
     ]
 
@@ -161,12 +161,12 @@ def test_without_packages_the_remedy_is_said(lawscope, language_models, monkeypa
     place = language_models
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     with monkeypatch.context() as patch:
-        patch.setattr("lawscope.zoo.language_models._has", lambda name: False)
+        patch.setattr("lawscope.zoo.networks.hugging_face._has", lambda name: False)
         code, _, err = lawscope("scan", "m.gguf", "--text", place / "text.txt")
         assert code == 2
         assert "needs gguf and accelerate to be read" in err
         assert 'pip install "lawscope[llm]"' in err
-        patch.setattr("lawscope.zoo.language_models._has", lambda name: True)
+        patch.setattr("lawscope.zoo.networks.hugging_face._has", lambda name: True)
         code, _, err = lawscope(
             "scan", place / "gpt2", "--gguf", "gone.gguf", "--text", place / "text.txt"
         )
@@ -185,7 +185,7 @@ def test_out_of_memory_says_what_to_lower(lawscope, language_models, tmp_path):
     (tmp_path / "big.py").write_text(
         folders.OWN + "\nclass Big(torch.nn.Module):\n"
         "    def __init__(self):\n        super().__init__(); self.inner = model()\n"
-        "    def forward(self, ids):\n        if len(ids) > 2:\n"
+        "    def forward(self, ids):\n        if len(ids) > 4:\n"
         "            raise torch.OutOfMemoryError('CUDA out of memory')\n"
         "        return self.inner(ids)\n"
         "small = model\nbuilt = Big()\ndel model\nmodel = built\n"
@@ -202,7 +202,7 @@ def test_out_of_memory_says_what_to_lower(lawscope, language_models, tmp_path):
     [
         (OSError("You are trying to access a gated repo."), "is gated: ask for access"),
         (OSError("x is not a valid model identifier"), "nor a model on the hub"),
-        (ValueError("set the option `trust_remote_code=True`"), "--trust-remote-code"),
+        (ValueError("set the option `trust_remote_code=True`"), "trust_remote_code=True"),
         (RuntimeError("first line\nsecond"), "as a language model: first line."),
     ],
 )
@@ -218,7 +218,7 @@ def test_running_code_of_a_model_needs_a_word(lawscope, language_models, tmp_pat
     (folder / "c.py").write_text("raise RuntimeError('it did run')\n")
     code, _, err = lawscope("scan", folder, "--text", place / "text.txt")
     assert code == 2
-    assert "add --trust-remote-code" in err
+    assert "--trust-remote-code" in err
     code, _, err = lawscope("scan", folder, "--text", place / "text.txt", "--trust-remote-code")
     assert code == 2
     assert "it did run" in err

@@ -13,18 +13,19 @@ import torch
 import torch.multiprocessing as mp
 from tests.cli import language_folders as folders
 
-from lawscope.cli.language import scan_language
-from lawscope.cli.language_request import Request
-from lawscope.cli.processes import Processes, joined
+from lawscope.cli.processes import find_place, join_processes
+from lawscope.cli.text import TextRequest, scan_text
 
 
-def requests(folder: Path) -> dict[str, Request]:
+def requests(folder: Path) -> dict[str, TextRequest]:
     """Uneven shards; fewer batches than processes; a mistake that one process meets."""
-    plain = Request(str(folder / "own.py"), [folder / "long.txt"], window=32, tokens="all")
+    plain = TextRequest(str(folder / "own.py"), [folder / "long.txt"], window=32, tokens="all")
     return {
         "uneven": plain,
         "few": replace(plain, text=[folder / "short.txt"], batch_size=16),
-        "nan": replace(plain, target=str(folder / "sick.py"), control=False),
+        "nan": replace(
+            plain, target=str(folder / "sick.py"), text=[folder / "long-q.txt"], control=False
+        ),
     }
 
 
@@ -47,11 +48,8 @@ def work(rank: int, world: int, folder: str, ports: list[int], answers: dict) ->
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     for port, (name, request) in zip(ports, requests(Path(folder)).items(), strict=True):
         os.environ["MASTER_PORT"] = str(port)
-        if name == "nan":
-            request = replace(request, text=[Path(folder) / "long-q.txt"])
         try:
-            report = scan_language(request)
-            answers[rank, name] = None if report is None else report.to_dict()
+            answers[rank, name] = scan_text(request).to_dict()
         except BaseException as error:
             answers[rank, name] = f"{type(error).__name__}: {error}"
 
@@ -83,24 +81,27 @@ def test_shards_merge_to_the_answer_of_one_process(tmp_path):
         mp.spawn(work, (world, str(tmp_path), free_ports(3), answers), nprocs=world)
         answers = dict(answers)
     for name in ("uneven", "few"):
-        alone = scan_language(requests(tmp_path)[name]).to_dict()
-        same(answers[0, name]["next_token"], alone["next_token"])
-        assert [answers[rank, name] for rank in range(1, world)] == [None] * (world - 1)
+        assert isinstance(answers[0, name], dict), answers[0, name]
+        alone = scan_text(requests(tmp_path)[name]).to_dict()
+        for rank in range(world):
+            same(answers[rank, name]["results"]["next_token"], alone["results"]["next_token"])
         assert answers[0, name]["settings"]["processes"] == world
         batches = -(-alone["settings"]["windows"] // alone["settings"]["batch_size"])
         assert batches % world != 0
         assert (batches < world) == (name == "few")
-    # What one process cannot do, the first one says, and the others leave with it.
-    assert answers[0, "nan"].startswith("LawscopeError: Block")
-    assert "NaN" in answers[0, "nan"]
-    assert answers[1, "nan"] == answers[2, "nan"] == "SystemExit: 2"
+    # What one process cannot do ends all of them, and the first one says it.
+    for rank in range(world):
+        assert answers[rank, "nan"].startswith(
+            ("LawscopeError: Block", "OtherRankFailedError: Rank")
+        )
+        assert "NaN" in answers[rank, "nan"]
 
 
 def test_one_process_needs_no_group(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setenv("WORLD_SIZE", "4")  # alone it is no sign of torchrun
-    with joined() as who:
-        assert who == Processes(0, 1, 0)
+    with join_processes():
+        assert find_place() == (0, 1, 0)
         assert not torch.distributed.is_initialized()
 
 
@@ -119,8 +120,7 @@ def test_torchrun_prints_once_what_one_process_prints(tmp_path):
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["settings"]["processes"] == 2
-    same(
-        document["next_token"], scan_language(requests(tmp_path)["uneven"]).to_dict()["next_token"]
-    )
+    alone = scan_text(requests(tmp_path)["uneven"]).to_dict()["results"]["next_token"]
+    same(document["results"]["next_token"], alone)
     names = sorted(path.name for path in (tmp_path / "here").iterdir())
-    assert names == ["report.html", "run.json"]
+    assert names == ["report.html", "run.lawscope.json"]

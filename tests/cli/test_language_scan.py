@@ -1,6 +1,7 @@
 """``lawscope scan TARGET --text FILE`` as a person uses it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,14 @@ import torch
 from tests.cli import language_folders as folders
 
 import lawscope as ls
-from lawscope.capture.windows import pack
-from lawscope.zoo.language import gpt
+import lawscope.data.tokens as tokens_module
+from lawscope.capture.session import Session
+from lawscope.data.tokens import TokenSource
+from lawscope.data.windows import pack
+from lawscope.laws.next_token.law import NextTokenSettings
+from lawscope.laws.next_token.observer import NextTokenObserver
+from lawscope.zoo.networks.hugging_face import quietly
+from lawscope.zoo.networks.language import gpt
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -24,23 +31,25 @@ def lawscope(tmp_path, monkeypatch, call_lawscope):
 def scanned(lawscope, *arguments):
     code, out, err = lawscope("scan", *arguments, "--json")
     assert code == 0, err
-    return json.loads(out)
+    document = json.loads(out)
+    return {**document, **document["results"]}
 
 
 def test_a_folder_gives_summary_page_and_json(lawscope, language_models, tmp_path):
     place = language_models
     code, out, err = lawscope("scan", place / "gpt2", "--text", place / "text.txt")
     assert code == 0, err
-    for words in ("gpt2", "transformer.h.3", "one-hot", "untrained", "advice", "tokens"):
+    for words in ("gpt2", "h.3", "untrained", "advice", "tokens"):
         assert words in out
     assert "report: lawscope-report/report.html" in out
     page = (tmp_path / "lawscope-report" / "report.html").read_text()
     assert "Law of next-token prediction" in page
     assert "arXiv:2408.13442" in page
-    saved = json.loads((tmp_path / "lawscope-report" / "run.json").read_text())
-    assert set(saved) == {"name", "next_token", "advice", "settings", "versions"}
+    saved = json.loads((tmp_path / "lawscope-report" / "run.lawscope.json").read_text())
+    assert set(saved["results"]) == {"next_token"}
+    assert set(saved["skipped"]) == {"separation", "collapse"}
     assert sorted(p.name for p in (tmp_path / "lawscope-report").iterdir()) == [
-        "report.html", "run.json",
+        "report.html", "run.lawscope.json",
     ]  # fmt: skip
 
 
@@ -55,8 +64,7 @@ def test_the_numbers_are_those_of_next_token_on_the_same_windows(lawscope, langu
     model = AutoModelForCausalLM.from_pretrained(place / "gpt2")
     ids = AutoTokenizer.from_pretrained(place / "gpt2").encode((place / "text.txt").read_text())
     windows = pack(torch.tensor(ids), 20)
-    batches = [batch for _, batch in windows.batches(8)]
-    mine = ls.next_token(model, batches, targets=("next", "current"), control=None)
+    mine = ls.next_token(model, windows.ids.split(8), targets=("next", "current"), control=None)
     assert law["pr"] == mine.pr.tolist()
     assert law["others"]["current"]["pr_onehot"] == mine.others["current"].pr_onehot.tolist()
     assert law["n"] == mine.n == windows.ids.shape[0] * 19
@@ -67,8 +75,9 @@ def test_windows_begin_as_the_tokenizer_begins_a_sequence(lawscope, language_mod
     place = language_models
     arguments = ("--text", place / "text.txt", "--window", 20, "--no-control", "--tokens", 400)
     plain, framed = (scanned(lawscope, place / name, *arguments) for name in ("gpt2", "bos"))
-    assert plain["settings"]["frame"] == {"before": [], "after": []}
-    assert framed["settings"]["frame"] == {"before": [1], "after": []}
+    for document, before in ((plain, []), (framed, [1])):
+        assert document["settings"]["before each window"] == before
+        assert document["settings"]["after each window"] == []
     # 19 of 20 tokens are text, and the token before them is not measured.
     windows = framed["settings"]["windows"]
     assert windows == -(-400 // 19)
@@ -92,8 +101,6 @@ def test_special_tokens_of_a_masked_model_are_never_hidden(
 ):
     from tokenizers import processors
 
-    from lawscope.laws import next_token_observer
-
     folder = folders.bert_folder(tmp_path / "framed")
     tokenizer = folders.tokenizer()
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
@@ -102,23 +109,24 @@ def test_special_tokens_of_a_masked_model_are_never_hidden(
     tokenizer.add_special_tokens({"eos_token": "of"})  # a word that is special to nobody else
     tokenizer.save_pretrained(folder)
     hidden = []
-    hide = next_token_observer.mask_tokens
+    hide = tokens_module.hide_tokens
 
     def noted(*arguments):
         made = hide(*arguments)
-        hidden.extend(made[1].targets.flatten().tolist())
+        hidden.extend(made[2].flatten().tolist())
         return made
 
-    monkeypatch.setattr(next_token_observer, "mask_tokens", noted)
+    monkeypatch.setattr(tokens_module, "hide_tokens", noted)
     arguments = (folder, "--text", language_models / "text.txt", "--task", "masked")
     document = scanned(lawscope, *arguments, "--no-control")
-    assert document["settings"]["frame"] == {"before": [4], "after": [5]}
+    assert document["settings"]["before each window"] == [4]
+    assert document["settings"]["after each window"] == [5]
     word = tokenizer.encode("of", add_special_tokens=False)
     assert len(hidden) > 600
     assert not {4, 5, *word} & set(hidden)
 
 
-def test_a_tokenizer_that_knows_more_than_the_model_is_told(lawscope, language_models, tmp_path):
+def test_a_tokenizer_that_knows_more_than_the_model_is_said(lawscope, language_models, tmp_path):
     from transformers import AutoTokenizer
 
     place = language_models
@@ -126,20 +134,20 @@ def test_a_tokenizer_that_knows_more_than_the_model_is_told(lawscope, language_m
     tokenizer = AutoTokenizer.from_pretrained(place / "gpt2")
     highest = max(tokenizer.encode("a of a the"))
     assert highest + 1 < len(tokenizer)
-    for size, told in ((highest + 1, True), (len(tokenizer), False)):
+    for size, said in ((highest + 1, True), (len(tokenizer), False)):
         folder = folders.gpt2_folder(tmp_path / f"of-{size}", vocab_size=size)
         arguments = ("--text", "low.txt", "--no-control", "--normalization", "none")
         code, out, err = lawscope("scan", folder, *arguments)
         assert code == 0, err
         sentence = f"knows {len(tokenizer)} tokens and the model embeds {size}"
-        assert (sentence in " ".join(out.split())) == told
+        assert (sentence in " ".join(out.split())) == said
         warnings = scanned(lawscope, folder, *arguments)["next_token"]["warnings"]
-        assert any(sentence in warning for warning in warnings) == told
+        assert any(sentence in warning for warning in warnings) == said
 
 
-@pytest.mark.parametrize(("every", "told"), [(40, True), (400, False)])
-def test_a_text_with_marks_of_a_preparation_is_told(
-    lawscope, language_models, tmp_path, every, told
+@pytest.mark.parametrize(("every", "said"), [(40, True), (400, False)])
+def test_a_text_with_marks_of_a_preparation_is_said(
+    lawscope, language_models, tmp_path, every, said
 ):
     """WikiText's: two of forty-two words, or of four hundred and two."""
     words = (language_models / "text.txt").read_text().split()
@@ -148,19 +156,32 @@ def test_a_text_with_marks_of_a_preparation_is_told(
     (tmp_path / "marked.txt").write_text(" ".join(words))
     arguments = (language_models / "gpt2", "--text", tmp_path / "marked.txt", "--no-control")
     warnings = " ".join(scanned(lawscope, *arguments)["next_token"]["warnings"])
-    assert ("5% of the words of" in warnings) == told
-    assert ("('<unk>', '@-@')" in warnings) == told
+    assert ("5% of the words of" in warnings) == said
+    assert ("('<unk>', '@-@')" in warnings) == said
+
+
+def test_too_few_tokens_for_a_verdict_are_said_before_the_run(
+    lawscope, language_models, monkeypatch
+):
+    monkeypatch.setattr("lawscope.cli.text.scan", None)  # the run fails at once
+    text = ("--text", language_models / "text.txt", "--window", 32)
+    _, _, err = lawscope("scan", language_models / "own.py", *text, "--tokens", 300)
+    first, second = err.splitlines()
+    assert "310 tokens for 12 features are too few for a verdict; 640 tokens of text would" in first
+    assert "TypeError" in second
+    _, _, err = lawscope("scan", language_models / "own.py", *text, "--tokens", 640)
+    assert "too few" not in err
 
 
 def test_a_text_that_vanishes_while_it_is_measured_costs_no_result(
     lawscope, language_models, tmp_path, monkeypatch
 ):
-    from lawscope.cli import language
+    from lawscope.cli import text as module
 
     text = tmp_path / "brief.txt"
     text.write_text((language_models / "text.txt").read_text())
-    measure = language._measure
-    monkeypatch.setattr(language, "_measure", lambda *a: (text.unlink(), measure(*a)))
+    scan = module.scan
+    monkeypatch.setattr(module, "scan", lambda *a, **k: (text.unlink(), scan(*a, **k))[1])
     found = scanned(lawscope, language_models / "gpt2", "--text", text, "--no-control")
     assert not text.exists()
     assert found["next_token"]["n"] > 0
@@ -210,7 +231,7 @@ def test_a_device_map_is_asked_for_and_needs_accelerate(lawscope, language_model
     place = language_models
     arguments = ("scan", place / "gpt2", "--text", place / "text.txt", "--device", "auto")
     with monkeypatch.context() as patch:
-        patch.setattr("lawscope.zoo.language_models._has", lambda name: False)
+        patch.setattr("lawscope.zoo.networks.hugging_face._has", lambda name: False)
         code, _, err = lawscope(*arguments)
     assert code == 2
     assert "needs accelerate" in err
@@ -222,16 +243,39 @@ def test_a_device_map_is_asked_for_and_needs_accelerate(lawscope, language_model
         return load(folder, **options)
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", from_pretrained)
-    monkeypatch.setattr("lawscope.zoo.language_models._has", lambda name: True)
+    monkeypatch.setattr("lawscope.zoo.networks.hugging_face._has", lambda name: True)
     code, _, err = lawscope(*arguments)
     assert code == 0, err
     assert asked["device_map"] == "auto"
 
 
-def test_saving_a_result_writes_the_page(tmp_path):
-    ids = torch.randint(0, 128, (60, 32), generator=torch.Generator().manual_seed(0))
-    namespace = {}
-    exec(folders.OWN, namespace)
-    result = ls.next_token(namespace["model"](), [ids], control=None)
-    page = result.save(tmp_path / "deep" / "report.html", name="mine")
-    assert "mine" in page.read_text()
+IDS = torch.randint(0, folders.VOCABULARY, (40, 32), generator=torch.Generator().manual_seed(0))
+
+
+def test_every_statistic_is_made_on_the_device_of_its_block():
+    model = gpt(vocabulary=folders.VOCABULARY, width=12, depth=4, heads=2, context=32)
+    session = Session(model, TokenSource([IDS]))
+    devices = tuple(map(torch.device, ("cpu", "cpu", "meta", "meta", "cpu")))
+    placed = (replace(s, device=d) for s, d in zip(session.blocks, devices, strict=True))
+    session._blocks = replace(session.blocks, all=tuple(placed))
+    observer = NextTokenObserver(session, NextTokenSettings())
+    assert [s.moments.yy.device.type for s in observer.statistics] == [d.type for d in devices]
+
+
+def test_blocks_offloaded_to_disk_give_the_same_answer(language_models, tmp_path):
+    pytest.importorskip("accelerate")
+    from transformers import AutoModelForCausalLM
+
+    folder = language_models / "gpt2"
+    with quietly():
+        whole = AutoModelForCausalLM.from_pretrained(folder)
+        names = ("wte", "wpe", "drop", "h.0", "h.3", "ln_f")
+        places = {f"transformer.{name}": "cpu" for name in names} | {"lm_head": "cpu"}
+        places |= {"transformer.h.1": "disk", "transformer.h.2": "disk"}
+        spread = AutoModelForCausalLM.from_pretrained(
+            folder, device_map=places, offload_folder=tmp_path
+        )
+    assert spread.transformer.h[1].mlp.c_fc.weight.device.type == "meta"
+    mine, theirs = (ls.next_token(m, [IDS], control=None) for m in (spread, whole))
+    assert mine.pr.tolist() == theirs.pr.tolist()
+    assert spread.transformer.h[1].mlp.c_fc.weight.device.type == "meta"

@@ -14,9 +14,9 @@ from tests import cases, oracles
 from torch import nn
 
 import lawscope as ls
-from lawscope.laws.collapse_metrics import cosines, shape_of, wilson
-from lawscope.laws.collapse_verdict import RULE
-from lawscope.statistics.class_decisions import ClassDecisions
+from lawscope.laws.collapse.metrics import cosines, shape_of, wilson
+from lawscope.laws.collapse.verdict import RULE
+from lawscope.statistics.nearest_mean import NearestMean
 
 
 def linear(weight, bias=None):
@@ -52,18 +52,14 @@ def oracle(x, y, W, b):
     variance = {k: np.mean([np.sum((h - means[k]) ** 2) for h in x[y == k]]) for k in classes}
     D = oracles.fuzziness(torch.tensor(x), torch.tensor(y))
     found = {"D": D, "papyan": D / K}
-    found["cdnv"] = np.mean(
-        [
-            (variance[j] + variance[k]) / (2 * np.sum((means[j] - means[k]) ** 2))
-            for j, k in itertools.combinations(classes, 2)
-        ]
-    )
+    both = itertools.combinations(classes, 2)
+    apart = [(variance[j] + variance[k], np.sum((means[j] - means[k]) ** 2)) for j, k in both]
+    found["cdnv"] = np.mean([spread / (2 * distance) for spread, distance in apart])
     for name, vectors in (("means", M), ("classifiers", rows)):
         norms = [math.sqrt(v @ v) for v in vectors]
         middle = sum(norms) / K
-        found[name, "equinorm"] = (
-            math.sqrt(sum((n - middle) ** 2 for n in norms) / (K - 1)) / middle
-        )
+        spread = math.sqrt(sum((n - middle) ** 2 for n in norms) / (K - 1))
+        found[name, "equinorm"] = spread / middle
         found[name, "angle_std"] = np.std(list(pairs(vectors)))
         found[name, "angle_error"] = np.mean([abs(c + 1 / (K - 1)) for c in pairs(vectors)])
     flat_w, flat_m = np.concatenate(rows), np.concatenate(M)
@@ -131,7 +127,7 @@ def test_decisions_merge_as_if_seen_together():
     x, y, W, b = made_up()
     means = torch.tensor(np.stack([x[y == k].mean(0) for k in range(4)]))
     whole, parts = (
-        [ClassDecisions(means, torch.tensor(W), torch.tensor(b), torch.arange(4)) for _ in range(n)]
+        [NearestMean(means, torch.tensor(W), torch.tensor(b), torch.arange(4)) for _ in range(n)]
         for n in (1, 3)
     )
     whole[0].update(torch.tensor(x), torch.tensor(y))
@@ -143,10 +139,10 @@ def test_decisions_merge_as_if_seen_together():
         vars(whole[0].compute()).values(), vars(parts[0].compute()).values(), strict=True
     ):
         assert np.allclose(a, b, rtol=1e-12)
-    with pytest.raises(ls.LawscopeError, match="same class means"):
-        parts[0].merge(ClassDecisions(means + 1, torch.tensor(W), None, torch.arange(4)))
+    with pytest.raises(ls.LawscopeError, match="class means"):
+        parts[0].merge(NearestMean(means + 1, torch.tensor(W), None, torch.arange(4)))
     with pytest.raises(ls.LawscopeError, match="4 class means, but 3 rows"):
-        ClassDecisions(means, torch.tensor(W), None, torch.arange(3))
+        NearestMean(means, torch.tensor(W), None, torch.arange(3))
 
 
 def test_the_interval_of_nc1_is_that_of_separation():
@@ -178,15 +174,14 @@ def test_at_the_optimum_the_network_is_as_predicted(counts):
     assert result.prediction.loss == pytest.approx(peeled.loss, rel=1e-5)
     assert result.nc3 == pytest.approx(result.predicted.nc3, abs=1e-6)
     for name in ("means", "classifiers"):
-        measured, told = getattr(result.nc2, name), getattr(result.predicted.nc2, name)
-        assert measured == pytest.approx(told, abs=1e-4)
+        expected = getattr(result.predicted.nc2, name)
+        assert getattr(result.nc2, name) == pytest.approx(expected, abs=1e-4)
     assert result.minority_cosine == pytest.approx(result.predicted.minority_cosine, abs=1e-4)
     assert result.predicted.minority_cosine.classifiers == pytest.approx(
         result.prediction.minority_cosine
     )
-    assert result.phases == [result.prediction.groups[0].phase] * 3 + [
-        result.prediction.groups[-1].phase
-    ] * (len(counts) - 3)
+    first, last = (result.prediction.groups[i].phase for i in (0, -1))
+    assert result.phases == [first] * 3 + [last] * (len(counts) - 3)
 
 
 def test_balanced_collapse_holds():
@@ -236,7 +231,7 @@ def test_classes_that_share_a_row_without_a_reason_in_their_sizes():
     assert result.verdict == "does not hold"
 
 
-def test_a_head_behind_its_features_is_told():
+def test_a_head_behind_its_features_is_named():
     _, head, data = optimum([60] * 4, noise=0.05)
     head.weight.data = head.weight.data[[1, 0, 2, 3]]
     result = ls.collapse(head, data)
@@ -275,6 +270,20 @@ def test_the_bias_and_what_it_is_worth():
     assert plain.nc3 == large.nc3
 
 
+@pytest.mark.parametrize(("bias", "said"), [(0.18, False), (0.2, True)])
+def test_a_bias_of_a_tenth_of_the_logits_is_named(bias, said):
+    # Features are the axes and the head is the identity: centred logits have the square 2/3.
+    head = nn.Linear(3, 3)
+    with torch.no_grad():
+        head.weight.copy_(torch.eye(3))
+        head.bias.copy_(torch.tensor([bias, 0.0, -bias]))
+    y = torch.arange(60) % 3
+    x = torch.eye(3)[y] + 1e-3 * torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    found = ls.collapse(head, (x, y))
+    assert found.bias_share == pytest.approx(2 * bias**2 / (2 * bias**2 + 2 / 3), rel=0.01)
+    assert any("The bias makes" in sentence for sentence in found.advice) == said
+
+
 def test_energies_are_means_over_classes_not_samples():
     x = torch.cat([torch.full((30, 3), 1.0), torch.full((2, 3), 2.0)]).double()
     x[::2, 0] += 0.5
@@ -300,15 +309,24 @@ def test_energies_too_large_for_a_number_leave_the_rest():
     json.dumps(result.to_dict(), allow_nan=False)
 
 
+def test_advice_does_not_quote_what_is_undefined():
+    """One small class alone has no pair, so that its cosine is undefined."""
+    _, head, data = optimum([500, 500, 500, 1], noise=0.01)
+    result = ls.collapse(head, data)
+    assert math.isnan(result.minority_cosine.classifiers)
+    assert result.phases[-1] in ("collapsed", "vanished")
+    assert not any(word in s for s in result.advice for word in ("undefined", "nan"))
+
+
 def test_the_table_names_every_convention():
     x, y, W, b = made_up()
     result = ls.collapse(linear(W, b), (torch.tensor(x), torch.tensor(y)))
     table = result.table().set_index("metric")
     assert (table["convention"].str.len() > 2).all()
-    assert table.loc["NC1 Papyan", "value"] == result.nc1.D / 4
+    for column in ("value", "low", "high"):
+        assert table.loc["NC1 Papyan", column] == table.loc["NC1 D", column] / 4
     assert table.loc["NC4", "high"] == result.interval["nc4"][1]
-    again = pickle.loads(pickle.dumps(result))
-    assert again.to_dict() == result.to_dict()
+    assert pickle.loads(pickle.dumps(result)) == result
     assert "neural collapse at 'the network'" in str(result)
 
 
@@ -327,12 +345,6 @@ def test_wilson_is_the_score_interval():
         assert wilson(events, samples) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-def nan_weights():
-    head = nn.Linear(6, 4)
-    head.weight.data[0, 0] = math.nan
-    return head
-
-
 X, Y = cases.vectors(), cases.labels()
 NAN_LATER = torch.cat([X[:-1], X[-1:] * math.nan])
 BAD = {
@@ -340,7 +352,12 @@ BAD = {
     "no spread": (nn.Linear(6, 4), (X[:4], Y[:4]), {}, "4 samples in 4 classes"),
     "label": (nn.Linear(6, 4), (X, Y + 1), {}, "Label 4 has no row .*labels index the rows"),
     "negative": (nn.Linear(6, 4), (X, Y - 1), {}, "Label -1 has no row"),
-    "nan weights": (nan_weights(), (X, Y), {}, "returns NaN or infinite"),
+    "nan weights": (
+        linear(np.full((4, 6), math.nan)).float(),
+        (X, Y),
+        {},
+        "returns NaN or infinite",
+    ),
     "nan features": (nn.Linear(6, 4), (X * math.nan, Y), {}, "NaN or infinite"),
     "nan later": (nn.Linear(6, 4), (NAN_LATER, Y), {}, "features that enter .* contain NaN"),
     "no labels": (nn.Linear(6, 4), [X], {}, "yields no labels"),
@@ -350,12 +367,7 @@ BAD = {
     "head": (nn.Linear(6, 4), (X, Y), {"head": "fc"}, "no module head='fc'"),
     "no head": (nn.Sequential(nn.Linear(6, 4), nn.Tanh()), (X, Y), {}, "No linear step"),
     "interval": (nn.Linear(6, 4), (X, Y), {"uncertainty": "guess"}, "uncertainty='guess'"),
-    "read once": (
-        nn.Linear(6, 4),
-        ((X[i : i + 9], Y[i : i + 9]) for i in (0, 9)),
-        {"memory": "300B"},
-        "outgrown",
-    ),
+    "read once": (nn.Linear(6, 4), iter([(X[:9], Y[:9])] * 2), {"memory": "300B"}, "outgrown"),
 }
 
 
@@ -401,5 +413,5 @@ def test_a_scan_leaves_out_what_does_not_apply(last, labels, sentence):
     report = ls.scan(net, (X, labels))
     assert report.collapse is None
     assert sentence in report.skipped["collapse"]
-    assert report.to_dict()["collapse"] is None
+    assert "collapse" not in report.to_dict()["results"]
     assert report.advice == report.separation.advice

@@ -1,8 +1,12 @@
-"""The law of next-token prediction against stored features and least squares in float64."""
+"""The law of next-token prediction against stored features and least squares in float64.
+
+Then what people hand over as batches, masked models, and what is said where something fails.
+"""
 
 import copy
 import dataclasses
-import json
+import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -11,20 +15,36 @@ from tests.language_models import CAUSAL, DEPTH, VOCABULARY, WIDTH, build, token
 from torch import nn
 
 import lawscope as ls
-from lawscope.zoo.language import gpt
+from lawscope.capture import session
+from lawscope.laws import control
+from lawscope.laws.next_token import observer
+from lawscope.statistics.prediction_moments import PredictionMoments
+from lawscope.zoo.networks.language import gpt
 
 BATCHES = token_batches(8)  # 8 × 6 sequences of 20 tokens
+IDS = torch.cat(BATCHES)
+CLS, SEP, MASK, PAD = 57, 58, 59, 0
 FEW = "ignore:.*per feature.*:lawscope.errors.LawscopeWarning"
+MOMENTS = r"moments of 4 blocks in 5 folds of 16² numbers.*every=2.*folds=2.*dtype"
+
+
+def plain():
+    torch.manual_seed(0)
+    return gpt(VOCABULARY, WIDTH, DEPTH, 2, 64)
 
 
 @pytest.fixture(scope="module")
 def small():
-    torch.manual_seed(0)
-    model = gpt(VOCABULARY, WIDTH, DEPTH, 2, 64)
+    model = plain()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(6)
     return model.eval()
+
+
+@pytest.fixture(scope="module")
+def gpt2():
+    return build("gpt2")
 
 
 def measure(model, batches=BATCHES, **settings):
@@ -92,11 +112,10 @@ def test_equals_least_squares_on_stored_features(family, container, eps):
     result = measure(model)
     assert result.final_norm == CAUSAL[family][3]
     features = stored(model, container, BATCHES)
-    ids = torch.cat(BATCHES)
-    assert result.n == ids[:, 1:].numel()
+    assert result.n == IDS[:, 1:].numel()
     for i, x in enumerate(features):
         kept = normalised(x, result.final_norm, eps)[:, :-1].flatten(0, 1)
-        expected = residual(kept, ids[:, 1:].flatten())
+        expected = residual(kept, IDS[:, 1:].flatten())
         assert result.pr[i] == pytest.approx(expected, rel=rel), result.blocks[i]
     assert result.blocks == ("embedding", *(f"{container}.{i}" for i in range(DEPTH)))
 
@@ -116,9 +135,8 @@ def test_definitions_of_the_other_columns(small):
 
 def test_cross_validation_is_by_sequence(small):
     result = measure(small, folds=3)
-    ids = torch.cat(BATCHES)
     x = normalised(stored(small, "blocks", BATCHES)[2], "LayerNorm", 1e-5)[:, :-1, :-1]
-    y, fold = ids[:, 1:].double(), torch.arange(len(ids)) % 3
+    y, fold = IDS[:, 1:].double(), torch.arange(len(IDS)) % 3
     errors = 0.0
     for f in range(3):
         train = x[fold != f].flatten(0, 1).numpy()
@@ -142,25 +160,21 @@ def assert_same(a, b, rel=1e-9):
 def test_batches_dicts_and_generators_give_one_value(small):
     # In float64, because float32 layers round differently for another batch size.
     model = copy.deepcopy(small).double()
-    whole = measure(model, [torch.cat(BATCHES)])
-    assert_same(measure(model), whole)
-    assert_same(measure(model, list(torch.cat(BATCHES))), whole)
-    assert_same(measure(model, ({"input_ids": b} for b in BATCHES)), whole)
-    assert_same(measure(model, torch.cat(BATCHES)), whole)
+    whole = measure(model, [IDS])
+    for same in (BATCHES, list(IDS), ({"input_ids": b} for b in BATCHES), IDS):
+        assert_same(measure(model, same), whole)
 
 
 def test_padding_is_left_out_and_does_not_matter():
     model = build("llama").double()
-    ids = torch.cat(BATCHES)
-    padded = torch.cat([ids, torch.zeros(len(ids), 5, dtype=ids.dtype)], dim=1)
-    mask = torch.arange(25).expand(len(ids), 25) < 20
+    padded = torch.cat([IDS, torch.zeros(len(IDS), 5, dtype=IDS.dtype)], dim=1)
+    mask = torch.arange(25).expand(len(IDS), 25) < 20
     batch = {"input_ids": padded, "attention_mask": mask.long()}
-    assert_same(measure(model, [batch]), measure(model, [ids]), rel=1e-8)
+    assert_same(measure(model, [batch]), measure(model, [IDS]), rel=1e-8)
 
 
 def test_the_first_token_is_left_out_when_it_is_bos():
-    ids = torch.cat(BATCHES)
-    ids = torch.cat([torch.full((len(ids), 1), 7), ids], dim=1)
+    ids = torch.cat([torch.full((len(IDS), 1), 7), IDS], dim=1)
     with_bos, without = build("gpt2", bos_token_id=7), build("gpt2")
     a, b = measure(with_bos, [ids]), measure(without, [ids])
     assert b.n - a.n == len(ids)
@@ -171,17 +185,16 @@ def test_the_first_token_is_left_out_when_it_is_bos():
 
 
 def test_two_targets_equal_two_runs_on_the_same_places(small):
-    ids = torch.cat(BATCHES)
     both = measure(small, targets=("next", "current"))
     assert list(both.targets) == ["next", "current"]
     assert both.targets["next"] is both
     for name in ("next", "current"):
         alone = measure(small, targets=(name,))
         if name == "current":  # measured at the last token too, which has no next one
-            x = normalised(stored(small, "blocks", [ids])[1], "LayerNorm", 1e-5)
-            expected = residual(x[:, :-1].flatten(0, 1), ids[:, :-1].flatten())
+            x = normalised(stored(small, "blocks", [IDS])[1], "LayerNorm", 1e-5)
+            expected = residual(x[:, :-1].flatten(0, 1), IDS[:, :-1].flatten())
             assert both.targets[name].pr[1] == pytest.approx(expected, rel=1e-9)
-            assert alone.n == ids.numel()
+            assert alone.n == IDS.numel()
         else:
             assert_same(both.targets[name], alone)
     assert "current" in both.to_dict()["others"]
@@ -194,7 +207,7 @@ def test_two_targets_equal_two_runs_on_the_same_places(small):
 def test_normalizations(small, normalization, kind, eps):
     result = measure(small, normalization=normalization)
     x = normalised(stored(small, "blocks", BATCHES)[3], kind, eps)[:, :-1].flatten(0, 1)
-    expected = residual(x, torch.cat(BATCHES)[:, 1:].flatten())
+    expected = residual(x, IDS[:, 1:].flatten())
     assert result.pr[3] == pytest.approx(expected, rel=1e-8)
     assert result.final_norm == "LayerNorm"
 
@@ -208,9 +221,6 @@ def test_every_other_block(small):
     whole, half = measure(small), measure(small, every=2)
     assert half.blocks == ("embedding", "blocks.1", "blocks.3")
     assert half.pr == pytest.approx(whole.pr[[0, 2, 4]], rel=1e-12)
-
-
-def test_a_step_beyond_the_last_block(small):
     assert measure(small, every=DEPTH).blocks == ("embedding", "blocks.3")
     with pytest.raises(ls.LawscopeError, match=r"every=5 leaves out all of the model's 4 blocks"):
         measure(small, every=5)
@@ -231,44 +241,6 @@ def test_onehot_is_free_of_the_vocabulary(small):
     assert np.isnan(measure(small, onehot=False).pr_onehot).all()
 
 
-def observe(model, batches, **settings):
-    with ls.NextTokenObserver(model, BATCHES[0], **settings) as observer:
-        for batch, first, stride in batches:
-            observer.update(batch, first=first, stride=stride)
-    return observer
-
-
-def test_shards_with_their_global_index_merge_to_one(small):
-    model = copy.deepcopy(small).double()
-    ids = torch.cat(BATCHES)
-    whole = measure(model, [ids])
-    merged = observe(model, [(ids[0::3], 0, 3)])
-    merged.merge(observe(model, [(ids[1::3], 1, 3)]))
-    merged.merge(observe(model, [(ids[2::3][:10], 2, 3), (ids[2::3][10:], 32, 3)]))
-    assert_same(merged.result(), whole, rel=1e-11)
-
-
-def test_resumed_equals_uninterrupted(small, tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    for at in (1, 5):
-        with ls.NextTokenObserver(small, BATCHES[0]) as first:
-            for batch in BATCHES[:at]:
-                first.update(batch)
-        save_file(first.state_dict(), tmp_path / "moments.safetensors")
-        with ls.NextTokenObserver(small, BATCHES[0]) as second:
-            second.load_state_dict(load_file(tmp_path / "moments.safetensors"))
-            assert second.sequences == 6 * at
-            for batch in BATCHES[at:]:
-                second.update(batch)
-        assert_same(second.result(), measure(small))
-    other = ls.NextTokenObserver(small, BATCHES[0], every=2)
-    with other, pytest.raises(ls.LawscopeError, match="same model"):
-        other.load_state_dict(first.state_dict())
-    with pytest.raises(ls.LawscopeError, match="inside 'with"):
-        other.update(BATCHES[0])
-
-
 def test_control_is_the_same_network_untrained():
     model = build("gpt2")
     state = torch.get_rng_state()
@@ -283,55 +255,10 @@ def test_control_is_the_same_network_untrained():
         ls.next_token(model, BATCHES, control="x")
 
 
-def test_a_plain_network_draws_its_control_anew(small):
+def test_a_plain_network_draws_new_weights_for_its_control(small):
     control = ls.next_token(small, BATCHES).control
     assert control is not None
     assert control.pr[0] != pytest.approx(measure(small).pr[0], rel=1e-6)
-
-
-def test_model_untouched(small):
-    model = copy.deepcopy(small).train()
-    before = copy.deepcopy(model.state_dict())
-    measure(model)
-    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
-    assert all(m.training for m in model.modules())
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    assert all(p.grad is None and p.requires_grad for p in model.parameters())
-
-
-def test_result_is_plain(small):
-    result = ls.next_token(small, BATCHES)
-    json.dumps(result.to_dict(), allow_nan=False)
-    assert list(result.table()["block"]) == list(result.blocks)
-    assert len(result.plot().get_lines()) == 4
-    assert "next-token" in str(result)
-    assert dataclasses.is_dataclass(result)
-    assert ls.citation("next_token")
-
-
-@pytest.mark.filterwarnings(FEW)
-def test_masked_language_model():
-    from transformers import BertConfig, BertForMaskedLM
-
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
-        num_hidden_layers=DEPTH,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=64,
-        initializer_range=0.2,
-    )
-    model = BertForMaskedLM(config).eval()
-    with pytest.raises(ls.LawscopeError, match="looks ahead"):
-        measure(model)
-    with pytest.raises(ls.LawscopeError, match="mask_token="):
-        measure(model, task="masked")
-    result = measure(model, task="masked", mask_token=59)
-    assert (result.target, result.final_norm) == ("masked", "none")
-    assert result.blocks[1] == "bert.encoder.layer.0"
-    assert result.n == sum(round(0.15 * int((s > 0).sum())) for b in BATCHES for s in b)
 
 
 @pytest.mark.filterwarnings(FEW)
@@ -340,14 +267,9 @@ def test_encoder_decoder():
 
     torch.manual_seed(0)
     config = T5Config(
-        vocab_size=VOCABULARY,
-        d_model=WIDTH,
-        d_kv=8,
-        d_ff=24,
-        num_layers=DEPTH,
-        num_heads=2,
+        vocab_size=VOCABULARY, d_model=WIDTH, d_kv=8, d_ff=24, num_layers=DEPTH, num_heads=2,
         decoder_start_token_id=0,
-    )
+    )  # fmt: skip
     model = T5ForConditionalGeneration(config).eval()
     with pytest.raises(ls.LawscopeError, match="task='encoder-decoder'"):
         measure(model)
@@ -367,26 +289,6 @@ def test_too_few_tokens_are_refused_or_warned(small):
         result = measure(small, BATCHES[:1])
     assert result.verdict == "cannot be told"
     assert "Measure 686 tokens more" in result.advice[0]
-
-
-def test_nan_names_the_block(small):
-    model = copy.deepcopy(small)
-    model.blocks[2].feed[2].bias.data[3] = torch.nan
-    with pytest.raises(ls.LawscopeError, match=r"'blocks.2' gives NaN"):
-        measure(model)
-
-
-def test_out_of_memory_is_a_sentence(small):
-    class Greedy(nn.Module):
-        def forward(self, x):
-            if len(x) > 2:
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB")
-            return x
-
-    model = copy.deepcopy(small)
-    model.norm = Greedy()
-    with pytest.raises(ls.LawscopeError, match=r"shorter window.*dtype.*fewer blocks"):
-        measure(model)
 
 
 @pytest.mark.parametrize(
@@ -411,10 +313,366 @@ def test_settings_that_are_not_known(small, settings, match):
         measure(small, **settings)
 
 
-def test_no_batches(small):
+def test_encodings_and_arrays(gpt2):
+    from transformers import BatchEncoding
+
+    expected = measure(gpt2, IDS).pr
+    encoding = BatchEncoding({"input_ids": IDS, "attention_mask": torch.ones_like(IDS)})
+    for batches in (encoding, [encoding], [IDS.numpy()], [IDS.to(torch.int32)], [(IDS,)]):
+        assert measure(gpt2, batches).pr == pytest.approx(expected, rel=1e-9)
+
+
+def test_empty_batches_are_passed_over(gpt2):
+    expected, empty = measure(gpt2, BATCHES), IDS[:0]
+    for batches in ([empty, *BATCHES], [*BATCHES, empty], [*BATCHES[:3], empty, *BATCHES[3:]]):
+        result = measure(gpt2, iter(batches))
+        assert result.pr_cv == pytest.approx(expected.pr_cv, rel=1e-12)
+        assert result.settings["sequences"] == len(IDS)
+    with pytest.raises(ls.LawscopeError, match="no batches with tokens"):
+        measure(gpt2, [empty])
     with pytest.raises(ls.LawscopeError, match="no batches"):
-        measure(small, [])
+        measure(gpt2, [])
     with pytest.raises(ls.LawscopeError, match="int"):
-        measure(small, 3)
-    with pytest.raises(ls.LawscopeError, match="one token"):
-        measure(small, [BATCHES[0][:, :1]])
+        measure(gpt2, 3)
+
+
+@pytest.mark.parametrize("at", [0, 7])
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda ids: torch.where(ids % 3 == 0, -100, ids), "id -100.*attention_mask"),
+        (lambda ids: ids + 9, "embeds 60 tokens, 0 to 59; is the tokenizer"),
+        (lambda ids: ids.repeat(1, 4), "sequences have 80 tokens.*within its context of 64 tokens"),
+        (lambda ids: ids > 5, "torch.bool of shape"),
+        (lambda ids: ids + 0j, "torch.complex64 of shape"),
+        (lambda ids: ids.tolist(), r"is list; .*return_tensors='pt'"),
+        (lambda ids: np.array([["a", "b"]]), "ndarray"),
+        (lambda ids: ids[:, :1], "one token or none"),
+    ],
+)
+def test_what_is_not_a_batch_of_this_model(gpt2, at, change, match):
+    batches = [*BATCHES[:at], change(BATCHES[0]), *BATCHES[at:]]
+    with pytest.raises(ls.LawscopeError, match=match):
+        measure(gpt2, batches)
+
+
+def test_ids_and_lengths_of_a_network_that_does_not_say():
+    model = plain()
+    for wrong in (IDS + 9, IDS.repeat(1, 4)):
+        with pytest.raises(ls.LawscopeError, match=r"go up to \d+ and sequences have \d+ tokens"):
+            measure(model, [BATCHES[0], wrong])
+
+    class Fails(nn.Module):
+        def __init__(self, error):
+            super().__init__()
+            self.inner, self.error = model, error
+
+        def forward(self, ids):
+            if len(ids) > 6:
+                raise self.error
+            return self.inner(ids)
+
+    asserted = RuntimeError("CUDA error: device-side assert triggered\nmore")
+    with pytest.raises(ls.LawscopeError, match=r"assert triggered\. Token ids go up to 59"):
+        measure(Fails(asserted), [BATCHES[0], IDS])
+    with pytest.raises(RuntimeError, match="my own"):
+        measure(Fails(RuntimeError("my own")), [BATCHES[0], IDS])
+
+
+def test_positions_beyond_the_context_that_are_not_an_index():
+    """BERT takes a slice of its positions and fails at adding them."""
+    with pytest.raises(ls.LawscopeError, match=r"sequences have 20 tokens.*context of 16 tokens"):
+        measure(bert(max_position_embeddings=16), IDS, task="masked", mask_token=3)
+
+
+def test_rotary_positions_go_beyond_the_context():
+    model = build("llama", max_position_embeddings=8)
+    assert measure(model, IDS).n == IDS[:, 1:].numel()
+
+
+def test_a_mask_token_beyond_the_vocabulary(gpt2):
+    with pytest.raises(ls.LawscopeError, match="token id 99, and the model embeds 60"):
+        measure(gpt2, IDS, task="masked", mask_token=99)
+
+
+@pytest.mark.parametrize("settings", [{}, {"task": "masked", "mask_token": 59}, {"bos": 7}])
+def test_the_bar_ends_at_all_tokens(settings, monkeypatch):
+    """Also where few are measured: hidden ones, or all but the first."""
+    seen = {"done": 0}
+
+    @contextmanager
+    def bar(description, total, show, unit):
+        seen["total"] = total
+        yield lambda steps: seen.update(done=seen["done"] + steps)
+
+    monkeypatch.setattr(session, "progress", bar)
+    settings = dict(settings)
+    model = build("gpt2", bos_token_id=settings.pop("bos", None))
+    first = torch.full((6, 1), 7)
+    mask = torch.ones(6, 21, dtype=torch.int64)
+    mask[:, 18:] = 0
+    batches = [torch.cat([first, b], dim=1) for b in BATCHES for _ in range(6)]
+    batches[3] = {"input_ids": batches[3], "attention_mask": mask}
+    batches[5] = (batches[5],)
+    result = measure(model, batches, **settings)
+    assert seen == {"done": 6 * 21 * 48, "total": 6 * 21 * 48}
+    assert result.n < seen["total"]
+
+
+def test_left_padding_needs_positions_where_they_are_learned():
+    """GPT-2 counts positions from the left edge, padding included; rotary ones are relative."""
+    ids = torch.cat([torch.zeros(len(IDS), 5, dtype=torch.int64), IDS], dim=1)
+    mask = (torch.arange(25) >= 5).long().expand(len(IDS), 25)
+    padded = {"input_ids": ids, "attention_mask": mask}
+    positions = (torch.arange(25) - 5).clamp(min=0).expand(len(IDS), 25)
+    with_positions = padded | {"position_ids": positions}
+    model, llama = build("gpt2").double(), build("llama").double()
+    alone = measure(model, IDS)
+    assert measure(model, with_positions).pr == pytest.approx(alone.pr, rel=1e-9)
+    assert measure(model, padded).pr != pytest.approx(alone.pr, rel=1e-6)
+    # Its norms compute in float32.
+    assert measure(llama, padded).pr == pytest.approx(measure(llama, IDS).pr, rel=1e-7)
+
+
+def bert(**changed):
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 24}
+    layers = {"num_hidden_layers": DEPTH, "num_attention_heads": 2, "max_position_embeddings": 64}
+    config = BertConfig(**{**sizes, **layers, "initializer_range": 0.3, **changed})
+    return BertForMaskedLM(config).eval()
+
+
+def framed():
+    """Two batches of sequences between [CLS] and [SEP], a third of them padded; 14 or 20 tokens."""
+    batches = []
+    for ids in token_batches(2, sequences=180):
+        ids = 1 + ids % 50
+        mask = torch.ones_like(ids)
+        ids[:, 0], ids[:, -1] = CLS, SEP
+        ids[::3, 13], ids[::3, 14:], mask[::3, 14:] = SEP, PAD, 0
+        batches.append({"input_ids": ids, "attention_mask": mask})
+    return batches
+
+
+def seen_by(model, batches, **settings):
+    """The result, and the ids that the model was given."""
+    given = []
+    words = model.bert.embeddings.word_embeddings
+    handle = words.register_forward_hook(lambda m, args, out: given.append(args[0].clone()))
+    result = ls.next_token(model, batches, task="masked", mask_token=MASK, control=None, **settings)
+    handle.remove()
+    return result, given[1:]  # the first was the first look
+
+
+def test_equals_least_squares_at_what_was_hidden():
+    model, batches = bert(), framed()
+    result, given = seen_by(model, batches, special_tokens=[CLS, SEP])
+    ids = torch.cat([batch["input_ids"] for batch in batches])
+    real = torch.cat([batch["attention_mask"] for batch in batches])
+    holes = torch.cat(given)
+    hidden = holes != ids
+    assert (holes[hidden] == MASK).all()
+    with torch.no_grad():
+        out = model.bert(holes, attention_mask=real, output_hidden_states=True)
+    expected = [residual(x[hidden], ids[hidden]) for x in out.hidden_states]
+    # Post-norm blocks end in a LayerNorm of float32; see the families' test.
+    assert result.pr == pytest.approx(np.array(expected), rel=1e-6)
+    assert result.n == int(hidden.sum())
+    assert (result.target, result.final_norm) == ("masked", "none")
+    assert result.blocks[1] == "bert.encoder.layer.0"
+
+
+def test_special_tokens_are_never_hidden():
+    model, batches = bert(), framed()
+    _, given = seen_by(model, batches, special_tokens=[CLS, SEP])
+    for batch, holes in zip(batches, given, strict=True):
+        hidden = holes != batch["input_ids"]
+        assert not torch.isin(batch["input_ids"][hidden], torch.tensor([CLS, SEP, PAD])).any()
+        text = torch.where(torch.arange(len(hidden)) % 3 == 0, 12, 18)
+        assert hidden.sum(dim=1).tolist() == [round(0.15 * n) for n in text.tolist()]
+    # Nothing in the configuration of a BERT says what [CLS] is.
+    _, given = seen_by(model, batches)
+    assert any((g[:, 0] == MASK).any() for g in given)
+
+
+@pytest.mark.parametrize("wrong", [101, "abc", [1.5], [True], [-1]])
+def test_special_tokens_that_are_not_ids(wrong):
+    with pytest.raises(ls.LawscopeError, match=r"special_tokens=.*all_special_ids"):
+        seen_by(bert(), framed(), special_tokens=wrong)
+
+
+def test_what_a_masked_model_needs():
+    model, batches = bert(), framed()
+    with pytest.raises(ls.LawscopeError, match="looks ahead"):
+        measure(model)
+    with pytest.raises(ls.LawscopeError, match="mask_token="):
+        measure(model, task="masked")
+    for targets in (("current",), ("next", "current")):
+        with pytest.raises(ls.LawscopeError, match="no meaning with task='masked'"):
+            seen_by(model, batches, targets=targets)
+    assert seen_by(model, batches, targets=["next"])[0].target == "masked"
+    with pytest.raises(ls.LawscopeError, match="mask_token=-1"):
+        ls.next_token(model, batches, task="masked", mask_token=-1)
+
+
+class Moody(nn.Module):
+    """A block that fails at the second whole batch."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.fails, self.batches = inner, None, []
+
+    def forward(self, x):
+        if len(x) == 6:
+            self.batches.append(x)
+        if len(self.batches) < 2:
+            return self.inner(x)
+        if isinstance(self.fails, BaseException):
+            raise self.fails
+        return self.inner(x) * (torch.nan if self.fails else 1.0)
+
+
+OUT_OF_MEMORY = r"6 sequences of 20 tokens.*shorter window.*dtype.*fewer blocks"
+
+
+@pytest.mark.parametrize(
+    ("fails", "kind", "sentence"),
+    [
+        (torch.OutOfMemoryError("out of memory"), ls.LawscopeError, OUT_OF_MEMORY),
+        ("NaN", ls.LawscopeError, "Block 'blocks.2' gives NaN"),
+        (KeyboardInterrupt("stop"), KeyboardInterrupt, "stop"),
+    ],
+)
+def test_a_network_that_fails_half_way_is_left_as_found(fails, kind, sentence):
+    model = plain()
+    model.blocks[2] = Moody(model.blocks[2])
+    model.blocks[2].fails = fails
+    with pytest.raises(kind, match=sentence):
+        measure(model)
+    assert all(m.training for m in model.modules())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_inference_mode_may_be_on():
+    expected = measure(plain())
+    with torch.inference_mode():
+        found = measure(plain())
+    np.testing.assert_allclose(found.pr, expected.pr, rtol=1e-12)
+    assert torch.is_grad_enabled()
+
+
+class Boom:
+    """Stands where memory is asked for, and has none from the ``calls``-th call on."""
+
+    def __init__(self, error, inner, calls=1):
+        self.error, self.inner, self.left = error, inner, calls - 1
+
+    def __call__(self, *args, **kwargs):
+        if not self.left:
+            raise self.error
+        self.left -= 1
+        return self.inner(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"),
+        MemoryError(),
+    ],
+)
+def test_memory_for_moments(monkeypatch, error):
+    model = plain()
+    boom = Boom(error, observer.PredictionMoments, calls=3)
+    monkeypatch.setattr(observer, "PredictionMoments", boom)
+    with pytest.raises(ls.LawscopeError, match=MOMENTS):
+        measure(model)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert all(m.training for m in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("update", torch.OutOfMemoryError("out of memory")),
+        ("compute", MemoryError("Unable to allocate 7.28 TiB for an array")),  # as NumPy says it
+    ],
+)
+def test_memory_for_a_batch_and_for_the_result(monkeypatch, step, error):
+    monkeypatch.setattr(PredictionMoments, step, Boom(error, None))
+    with pytest.raises(ls.LawscopeError, match=MOMENTS):
+        measure(plain())
+
+
+def test_memory_for_merging_ranks(monkeypatch):
+    error = torch.OutOfMemoryError("CUDA out of memory")
+    monkeypatch.setattr(observer, "gathered", Boom(error, None))
+    monkeypatch.setattr("lawscope.laws.next_token.law.place_among_ranks", lambda _: (0, 1))
+    monkeypatch.setattr("lawscope.laws.scan.agree", lambda work, _: work())
+    with pytest.raises(ls.LawscopeError, match=MOMENTS):
+        measure(plain(), distributed=True)
+
+
+def test_memory_for_the_untrained_network(monkeypatch):
+    error = torch.OutOfMemoryError("CUDA out of memory")
+    monkeypatch.setattr(control, "_reset_copy", Boom(error, None))
+    with pytest.warns(ls.LawscopeWarning, match=r"same network untrained.*control=None"):
+        assert ls.next_token(plain(), BATCHES).control is None
+
+    class Configured(nn.Module):
+        config = "all"
+        _init_weights = None
+
+        def __init__(self, config):
+            raise error
+
+    bare = Configured.__new__(Configured)
+    nn.Module.__init__(bare)
+    with pytest.raises(ls.LawscopeError, match=r"same network untrained.*control=None"):
+        control.make_untrained(bare)
+
+
+def test_other_errors_stay_what_they_are(monkeypatch):
+    boom = Boom(RuntimeError("something else"), None)
+    monkeypatch.setattr(observer, "PredictionMoments", boom)
+    with pytest.raises(RuntimeError, match="something else") as caught:
+        measure(plain())
+    assert not isinstance(caught.value, ls.LawscopeError)
+
+
+def warned(monkeypatch, precision, **changed):
+    """The warnings where one regression came out so."""
+    compute = PredictionMoments.compute
+    monkeypatch.setattr(
+        PredictionMoments, "compute", lambda self: dataclasses.replace(compute(self), **changed)
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ls.LawscopeWarning)
+        measure(plain(), precision=precision)
+    return " ".join(str(one.message) for one in caught)
+
+
+@pytest.mark.parametrize(
+    ("precision", "lost", "said"),
+    [
+        ("float64", 1e-9, ""),
+        ("float64", 3e-7, "rounding changes PR by about 3e-07 of itself. Begin with other parts"),
+        ("fast", 0.01, ""),
+        ("fast", 0.1, "other parts of the text, or use precision='float64'"),
+    ],
+)
+def test_digits_that_rounding_took_are_named(monkeypatch, precision, lost, said):
+    words = warned(monkeypatch, precision, lost=lost)
+    assert ("conditioned worse" in words) == bool(said)
+    assert said in words
+
+
+@pytest.mark.parametrize("precision", ["float64", "fast"])
+def test_directions_that_are_left_out_are_named(monkeypatch, precision):
+    words = warned(monkeypatch, precision, rank=9)
+    assert "dependent features (rank down to 9 of 16)" in words
+    assert ("a thousandth of the largest" in words) == (precision == "fast")

@@ -8,8 +8,7 @@ import torch.multiprocessing as mp
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import lawscope as ls
-from lawscope.laws import next_token_moments, next_token_observer
-from lawscope.zoo.language import gpt
+from lawscope.zoo.networks.language import gpt
 
 WORLD = 2
 TASKS = {"causal": {}, "masked": {"task": "masked", "mask_token": 39, "special_tokens": [0]}}
@@ -56,29 +55,6 @@ def test_folds_and_hidden_places_are_those_of_one_process(tmp_path):
             for name in ("slope", "rho"):
                 ends = shared["fit"]["interval"][name], alone["fit"]["interval"][name]
                 assert np.allclose(*ends, rtol=0, atol=1e-10), (task, name)
-
-
-@pytest.mark.parametrize("world", [2, 3])
-def test_several_ranks_give_the_value_of_one(world, monkeypatch):
-    model, ids = model_and_text()
-    ranks = []
-    for rank in range(world):
-        with ls.NextTokenObserver(model, ids) as observer:
-            if rank < 2:  # uneven shards; a third rank has nothing
-                observer.update(ids[rank::2], first=rank, stride=2)
-        ranks.append(observer)
-    states = [[s.state_dict() for s in rank.statistics] for rank in ranks]
-    answers = [[state[i] for state in states] for i in range(len(states[0]))]
-    answers.append([(r.sequences, r.left_out, r.seconds) for r in ranks])
-    for module in (next_token_moments, next_token_observer):
-        monkeypatch.setattr(module, "gathered", lambda part: answers.pop(0))
-    ranks[-1].all_merge()
-    together, alone = ranks[-1].result(), ls.next_token(model, [ids], control=None)
-    assert not answers
-    for name in ("pr", "pr_cv", "pr_onehot", "pr_adjusted"):
-        assert getattr(together, name) == pytest.approx(getattr(alone, name), rel=1e-12)
-    assert together.settings["sequences"] == len(ids)
-    assert together.n == alone.n
 
 
 def test_without_a_process_group_it_says_so_before_anything_runs():

@@ -35,7 +35,7 @@ def net(kind=nn.Sequential):
 
 def without_control(report, sentence, tmp_path):
     """The measurement is whole, and JSON and page say why there is no control."""
-    assert report.control is None
+    assert report.separation.control is None
     assert report.settings["control"] == "none"
     assert sentence in report.skipped["control"]
     alone = ls.separation(net(), list(CASE.batches()))
@@ -46,28 +46,66 @@ def without_control(report, sentence, tmp_path):
 
 
 @pytest.mark.parametrize("control", ["auto", cases.sequential()])
-def test_data_read_once_leaves_nothing_for_the_control(control, tmp_path):
-    report = ls.scan(net(), iter(list(CASE.batches())), control=control)
-    assert without_control(report, "read only once", tmp_path)
+def test_data_read_once_serves_the_control_too(control):
+    once = ls.scan(net(), iter(list(CASE.batches())), control=control)
+    often = ls.scan(net(), list(CASE.batches()), control=control)
+    assert once.separation.control.values == pytest.approx(often.separation.control.values)
+    assert once.separation.values == pytest.approx(ls.separation(net(), CASE.batches()).values)
 
 
-def test_data_that_ends_after_the_measurement_costs_the_control_only(tmp_path):
-    class Twice:
-        passes = 0
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"laws": []}, "names no law; there are separation"),
+        ({"laws": 5}, "laws=5 names no law"),
+        ({"laws": [["separation"]]}, "There is no law"),
+        ({"settings": {"separation": None}}, "give a dict for each law"),
+        ({"settings": ["separation"]}, "give a dict for each law"),
+        ({"loss": "cross-entropy"}, "cannot be called"),
+        ({"distributed": "no"}, "is not True, False or None"),
+    ],
+)
+def test_what_is_not_a_choice_is_said_in_a_sentence(given, sentence):
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        ls.scan(net(), list(CASE.batches()), **given)
 
-        def __iter__(self):
-            self.passes += 1
-            return iter(list(CASE.batches()) if self.passes < 3 else [])
 
-    with pytest.warns(ls.LawscopeWarning, match="no control: The loader is empty"):
-        report = ls.scan(net(), Twice(), control=net())
-    assert without_control(report, "The loader is empty", tmp_path)
+def test_random_generators_are_left_as_found_also_by_a_generator():
+    def drawn():
+        for _, y in CASE.batches():
+            yield torch.randn(len(y), 6), y
+
+    before = torch.get_rng_state()
+    ls.scan(net(), drawn())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_checkpoint_of_nothing_is_the_reason_why_nothing_is_measured(tmp_path):
+    batches = [torch.randint(0, 10, (4, 7))]
+    with pytest.raises(ls.LawscopeError, match="No law can be measured here"):
+        ls.scan(nn.Sequential(nn.Embedding(10, 4)), batches, checkpoint=tmp_path / "c")
+
+
+def test_a_control_that_fails_half_way_costs_itself_only(tmp_path):
+    class Tired(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = net(), 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls > 5:
+                raise RuntimeError("enough")
+            return self.inner(x)
+
+    with pytest.warns(ls.LawscopeWarning, match="no control: .*enough"):
+        report = ls.scan(net(), list(CASE.batches(5)), control=Tired())
+    assert without_control(report, "raised RuntimeError: enough", tmp_path)
 
 
 def test_a_network_that_cannot_be_copied_has_no_control(tmp_path):
-    with pytest.warns(ls.LawscopeWarning, match="no control: .*TypeError"):
-        report = ls.scan(net(Uncopied), list(CASE.batches()), control="auto")
-    assert without_control(report, "raised TypeError: cannot pickle", tmp_path)
+    report = ls.scan(net(Uncopied), list(CASE.batches()), control="auto")
+    assert without_control(report, "pass the untrained network itself", tmp_path)
 
 
 def test_a_control_that_does_not_fit_the_data_costs_itself_only(tmp_path):
@@ -101,16 +139,48 @@ def test_of_two_heads_one_is_named_or_collapse_is_left_out():
     report = ls.scan(model, data)
     assert report.collapse is None
     assert "2 linear heads ('fine', 'coarse')" in report.skipped["collapse"]
-    assert "head='fine' (--head fine)" in report.skipped["collapse"]
+    assert "head='fine'" in report.skipped["collapse"]
     alone = ls.separation(model, data)
     assert report.separation.values == pytest.approx(alone.values)
     named = ls.scan(model, data, head="coarse")
     assert named.collapse.head.name == "coarse"
     assert named.collapse.nc3 == pytest.approx(ls.collapse(model, data, head="coarse").nc3)
-    assert not named.skipped
+    assert "collapse" not in named.skipped
 
 
 @pytest.mark.parametrize("head", ["corse", 3])
 def test_a_head_that_is_not_there_is_a_sentence(head):
     with pytest.raises(ls.LawscopeError, match=f"no module head={head!r}"):
         ls.scan(TwoHeads(), list(CASE.batches()), head=head)
+
+
+def test_the_laws_are_measured_in_one_capture():
+    report = ls.scan(CASE.model(), list(CASE.batches()), control="auto", name="net")
+    alone = ls.separation(CASE.model(), list(CASE.batches()))
+    assert report.separation.values == pytest.approx(alone.values)
+    collapsed = ls.collapse(CASE.model(), list(CASE.batches()))
+    assert report.collapse.nc1 == pytest.approx(collapsed.nc1)
+    assert report.advice == report.separation.advice + report.collapse.advice
+    assert list(report.skipped) == ["next_token"]
+    control = report.separation.control
+    assert control.values[0] == pytest.approx(alone.values[0])
+    assert control.values[1:] != pytest.approx(alone.values[1:])
+    assert report.provenance.versions["torch"] == torch.__version__
+    assert list(report.table()["law"]) == ["separation", "collapse", "next_token"]
+
+
+def test_weights_that_cannot_be_drawn_again_have_no_control():
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(6, 6))
+
+        def forward(self, x):
+            return torch.relu(torch.relu(x @ self.w) @ self.w)
+
+    with pytest.warns(FutureWarning, match="weight_norm"):
+        normed = nn.utils.weight_norm(nn.Linear(6, 6))
+    for model in (Fixed(), nn.Sequential(normed, nn.ReLU(), nn.Linear(6, 4))):
+        report = ls.scan(model, list(CASE.batches()), control="auto")
+        assert report.separation.control is None
+        assert "control" in report.skipped

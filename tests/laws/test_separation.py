@@ -1,6 +1,7 @@
-"""The law on the table of networks: fit, verdict, advice, settings, bad input."""
+"""The law of data separation on the table of networks: fit, advice, settings, bad input."""
 
 import json
+from collections import deque
 
 import matplotlib as mpl
 import numpy as np
@@ -8,12 +9,15 @@ import pytest
 import torch
 from tests import cases, oracles
 from torch import nn
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
 import lawscope as ls
 from lawscope.errors import LawscopeError, LawscopeWarning
 
 mpl.use("Agg")
 CASE = cases.CASES[0]
+X, Y = cases.vectors(), cases.labels()
+NAMES = ["a", "b", "c", "d"]
 
 
 class Halving(nn.Module):
@@ -62,9 +66,8 @@ def test_an_untrained_network_does_not_obey():
 
 def test_results_are_data():
     result = ls.separation(CASE.model(), list(CASE.batches()))
-    document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    document = result.to_dict()
     assert document["values"] == pytest.approx(result.values.tolist())
-    assert document["stations"] == list(result.stations)
     assert document["settings"]["samples"] == cases.SAMPLES
     table = result.table()
     assert list(table["station"]) == list(result.stations)
@@ -72,21 +75,16 @@ def test_results_are_data():
     axes = result.plot()
     assert axes.get_yscale() == "log"
     assert result.plot(ax=axes) is axes
-    assert "law of data separation" in str(result)
     with pytest.raises(AttributeError):
         result.values = 0  # frozen
 
 
-def test_first_order_robustness():
-    """R moves by R·Σ(D_l/D_{l+1})·ε when every ratio moves by ε."""
+def test_robustness_to_first_order_and_classwise_fuzziness():
+    """R moves by R·Σ(D_l/D_{l+1})·ε when every ratio moves by ε; classes add up to the whole."""
     result = ls.separation(CASE.model(), list(CASE.batches()))
     epsilon = 1e-6
     moved = np.prod(result.ratios + epsilon) - result.reduction
     assert moved / epsilon == pytest.approx(result.reduction * result.sensitivity, rel=1e-4)
-
-
-def test_classwise_weights_back_to_the_whole():
-    result = ls.separation(CASE.model(), list(CASE.batches()))
     assert result.classwise @ (result.counts / result.counts.sum()) == pytest.approx(result.values)
 
 
@@ -135,21 +133,18 @@ def test_auto_picks_the_straighter_granularity_and_says_so():
 
 
 def test_class_names_follow_sorted_labels():
-    x, y = cases.vectors(), cases.labels()
-    result = ls.separation(CASE.model(), (x, 10 * y), class_names=["a", "b", "c", "d"])
+    result = ls.separation(CASE.model(), (X, 10 * Y), class_names=NAMES)
     assert result.classes.tolist() == [0, 10, 20, 30]
     assert result.class_names == ("a", "b", "c", "d")
-    with pytest.raises(LawscopeError, match="2 class names for 4 classes"):
-        ls.separation(CASE.model(), (x, 10 * y), class_names=["a", "b"])
 
 
 def test_a_class_with_one_sample_is_counted_and_warned_about():
-    x, y = cases.vectors(), cases.labels().clone()
+    y = Y.clone()
     y[5] = 99
     with pytest.warns(LawscopeWarning, match="single sample"):
-        result = ls.separation(CASE.model(), (x, y))
+        result = ls.separation(CASE.model(), (X, y))
     assert result.counts.tolist()[-1] == 1
-    assert result.values[0] == pytest.approx(oracles.fuzziness(x, y), rel=1e-9)
+    assert result.values[0] == pytest.approx(oracles.fuzziness(X, y), rel=1e-9)
 
 
 def test_a_dead_layer_is_named_and_not_given_a_number():
@@ -158,18 +153,17 @@ def test_a_dead_layer_is_named_and_not_given_a_number():
         net[2].weight.zero_()
         net[2].bias.fill_(-1.0)
     with pytest.warns(LawscopeWarning, match="'3' all class means coincide"):
-        result = ls.separation(net, (cases.vectors(), cases.labels()))
+        result = ls.separation(net, (X, Y))
     assert np.isnan(result.values[-1])
-    assert result.to_dict()["values"][-1] is None
+    assert result.to_dict()["values"][-1] == "NaN"
     assert result.verdict == "cannot be told"
 
 
-def test_perfect_collapse_is_told_without_numpy_noise():
+def test_perfect_collapse_is_said_without_numpy_noise():
     net = nn.Sequential(*[nn.Identity() for _ in range(4)])
-    y = cases.labels()
-    x = torch.nn.functional.one_hot(y, 6).float()
+    x = torch.nn.functional.one_hot(Y, 6).float()
     with pytest.warns(LawscopeWarning, match="exactly on its class mean"):
-        result = ls.separation(net, (x, y), stations=["input", "1", "2", "3"])
+        result = ls.separation(net, (x, Y), stations=["input", "1", "2", "3"])
     assert (result.values == 0).all()
     assert result.verdict == "cannot be told"
     json.dumps(result.to_dict(), allow_nan=False)
@@ -194,48 +188,25 @@ def rising():
     return layer
 
 
+def chain(*middle):
+    return nn.Sequential(nn.Linear(6, 5), *middle, nn.ReLU())
+
+
+NET, NAN, INF = cases.sequential(), Broken(float("nan")), Broken(float("inf"))
 BAD = {
-    "no labels": (cases.sequential(), [cases.vectors()], "yields no labels"),
-    "one tensor": (cases.sequential(), cases.vectors(), "without labels"),
-    "one class": (
-        cases.sequential(),
-        (cases.vectors(), torch.zeros(cases.SAMPLES, dtype=torch.long)),
-        "at least two classes",
-    ),
-    "one sample each": (
-        cases.sequential(),
-        (cases.vectors(), torch.arange(cases.SAMPLES)),
-        "no class has two",
-    ),
-    "empty": (cases.sequential(), [], "loader is empty"),
-    "not iterable": (cases.sequential(), 7, "cannot be iterated"),
-    "out of step": (
-        cases.sequential(),
-        [(cases.vectors(), cases.labels()[:-1])],
-        "60 samples in the batch, but labels of shape",
-    ),
-    "soft labels": (
-        cases.sequential(),
-        [(cases.vectors(), torch.rand(cases.SAMPLES, 4))],
-        "classes are integers",
-    ),
-    "text labels": (
-        cases.sequential(),
-        [(cases.vectors(2), ["cat", "dog"])],
-        "encode them as class numbers",
-    ),
-    "nan": (
-        nn.Sequential(nn.Linear(6, 5), Broken(float("nan")), nn.ReLU(), nn.Linear(5, 5), nn.ReLU()),
-        (cases.vectors(), cases.labels()),
-        "'4' is the first with NaN or infinite",
-    ),
-    "inf": (
-        nn.Sequential(nn.Linear(6, 5), nn.ReLU(), Broken(float("inf")), rising(), nn.ReLU()),
-        (cases.vectors(), cases.labels()),
-        "'4' is the first with NaN or infinite",
-    ),
-    "not a module": (print, (cases.vectors(), cases.labels()), "not a torch.nn.Module"),
-    "no layers": (nn.Identity(), (cases.vectors(), cases.labels()), "fewer than two layers"),
+    "no labels": (NET, [X], "yields no labels"),
+    "one tensor": (NET, X, "without labels"),
+    "one class": (NET, (X, 0 * Y), "at least two classes"),
+    "one sample each": (NET, (X, torch.arange(len(Y))), "no class has two"),
+    "empty": (NET, [], "loader is empty"),
+    "not iterable": (NET, 7, "cannot be iterated"),
+    "out of step": (NET, [(X, Y[:-1])], "60 samples in the batch, but labels of shape"),
+    "soft labels": (NET, [(X, torch.rand(len(Y), 4))], "classes are integers"),
+    "text labels": (NET, [(X[:2], ["cat", "dog"])], "encode them as class numbers"),
+    "nan": (chain(NAN, nn.ReLU(), nn.Linear(5, 5)), (X, Y), "'4' is the first with NaN or inf"),
+    "inf": (chain(nn.ReLU(), INF, rising()), (X, Y), "'4' is the first with NaN or infinite"),
+    "not a module": (print, (X, Y), "not a torch.nn.Module"),
+    "no layers": (nn.Identity(), (X, Y), "fewer than two layers"),
 }
 
 
@@ -264,20 +235,35 @@ def test_integer_and_complex_activations_name_the_station():
             ls.separation(Fickle(dtype), list(CASE.batches()), stations=["input", "kind"])
 
 
+@pytest.mark.parametrize("measure", [ls.separation, ls.scan])
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"uncertainty": "magic"}, "choose 'jackknife'"),
-        ({"folds": 1}, "too few for a jackknife"),
         ({"weighting": "none"}, "choose 'count'"),
         ({"pooling": "max"}, "choose mean"),
         ({"memory": "much"}, "not a size"),
         ({"stations": []}, "is empty"),
+        ({"stations": 3}, "stations=3 is not known; choose 'layers'"),
+        ({"stations": None}, "stations=None is not known"),
+        ({"stations": [3]}, r"stations=\[3\] is not known"),
+        ({"stations": (n for n in ["input"])}, "stations=<generator .* is not known"),
+        ({"class_names": 3}, "class_names=3 is not a list of names"),
+        ({"class_names": "abcd"}, "class_names='abcd' is not a list"),
+        ({"class_names": dict(enumerate(NAMES))}, "is not a list"),
+        ({"class_names": np.array("a")}, "is not a list"),
+        ({"class_names": iter(NAMES)}, "is not a list"),
+        *(({"folds": n}, "folds=.* whole number; give at least 2") for n in ("x", 2.5, None, [4])),
     ],
 )
-def test_settings_out_of_range(settings, sentence):
+def test_settings_of_another_type_or_value_are_sentences(measure, settings, sentence):
     with pytest.raises(LawscopeError, match=sentence):
-        ls.separation(CASE.model(), list(CASE.batches()), **settings)
+        measure(CASE.model(), list(CASE.batches()), **settings)
+
+
+def test_a_jackknife_needs_two_folds():
+    with pytest.raises(LawscopeError, match="too few for a jackknife"):
+        ls.separation(CASE.model(), list(CASE.batches()), folds=1)
 
 
 def test_a_users_own_error_comes_through_unchanged():
@@ -290,16 +276,94 @@ def test_a_users_own_error_comes_through_unchanged():
 
 
 def test_datasets_and_other_forms_of_data():
-    x, y = cases.vectors(), cases.labels()
-    expected = ls.separation(CASE.model(), (x, y)).values
-    dataset = torch.utils.data.TensorDataset(x, y)
+    expected = ls.separation(CASE.model(), (X, Y)).values
+    dataset = TensorDataset(X, Y)
     for data in (
         dataset,
-        torch.utils.data.DataLoader(dataset, batch_size=7),
-        (x.numpy(), y.numpy()),
-        [(x.numpy(), y.tolist())],
-        [[x, y]],
-        [{"input": x, "labels": y}],
-        [({"input": x}, y)],
+        DataLoader(dataset, batch_size=7),
+        (X.numpy(), Y.numpy()),
+        [(X.numpy(), Y.tolist())],
+        [[X, Y]],
+        [{"input": X, "labels": Y}],
+        [({"input": X}, Y)],
     ):
         assert ls.separation(CASE.model(), data).values == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_is_a_list_or_a_number_in_other_clothes_is_taken():
+    data = list(CASE.batches())
+    plain = ls.separation(CASE.model(), data, stations=["input", "2"], folds=4, class_names=NAMES)
+    arrays = {"stations": np.array(["input", "2"]), "class_names": np.array(NAMES)}
+    other = ls.separation(CASE.model(), data, folds=np.int64(4), **arrays)
+    assert other.to_dict()["settings"]["selector"] == ["input", "2"]
+    assert other.class_names == plain.class_names == ("a", "b", "c", "d")
+    assert all(type(name) is str for name in other.class_names)
+    assert other.interval == pytest.approx(plain.interval)
+
+
+class Counting(nn.Module):
+    """Counts the samples that pass through."""
+
+    def __init__(self):
+        super().__init__()
+        # Numbers, lists and dicts would be put back after measuring.
+        self.inner, self.batches = CASE.model(), deque()
+
+    @property
+    def samples(self):
+        return sum(self.batches)
+
+    def forward(self, x):
+        self.batches.append(len(x))
+        return self.inner(x)
+
+
+def by_class():
+    """All samples sorted by label, fifteen of each class."""
+    order = Y.argsort(stable=True)
+    return TensorDataset(X[order], Y[order])
+
+
+@pytest.mark.parametrize("measure", [ls.separation, ls.scan])
+@pytest.mark.parametrize(
+    ("data", "samples"),
+    [
+        ((X, Y), 11),
+        (list(DataLoader(by_class(), batch_size=15)), 11),
+        (DataLoader(TensorDataset(X, Y), batch_size=15), 11),
+        (DataLoader(by_class(), batch_size=15), 11 + cases.SAMPLES),
+    ],
+    ids=["pair", "list", "first batch", "first pass"],
+)
+def test_too_few_names_are_noticed_early(measure, data, samples):
+    model = Counting()
+    with pytest.raises(LawscopeError, match=r"There are 2 class names for .*; give one per class"):
+        measure(model, data, class_names=["a", "b"], memory="3KB", uncertainty=None)
+    # A scan also looks for the head with a few samples.
+    assert model.samples in (samples, samples + 11)
+
+
+def test_more_names_than_labels_can_index_are_noticed_after_the_first_pass():
+    model, data = Counting(), (X, 10 * Y)
+    with pytest.raises(LawscopeError, match="5 class names for 4 classes"):
+        ls.separation(model, data, class_names=[*NAMES, "e"], strategy="two-pass")
+    assert model.samples == 11 + cases.SAMPLES
+
+
+def test_a_sampler_may_show_fewer_classes_than_its_data_has():
+    rows = torch.nonzero(Y < 2)[:, 0].tolist()
+    dataset = TensorDataset(X, Y)
+    loader = DataLoader(dataset, batch_size=9, sampler=SubsetRandomSampler(rows))
+    result = ls.separation(CASE.model(), loader, class_names=["a", "b"])
+    assert result.class_names == ("a", "b")
+
+
+def test_a_sentence_for_each_kind_of_interval_that_cannot_be():
+    net = nn.Sequential(*[m for _ in range(4) for m in (nn.Linear(6, 6), nn.Tanh())])
+    data = (cases.vectors(8), torch.arange(8) % 4)
+    jack = ls.separation(net, data)
+    assert "with a fold left out, no class has two" in jack.reason
+    boot = ls.separation(net, data, uncertainty="bootstrap")
+    assert boot.verdict == "cannot be told"
+    assert "in some resamples every class is one sample" in boot.reason
+    assert "fold" not in boot.reason

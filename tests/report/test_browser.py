@@ -12,26 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_language import make_language_report
-from made_up_reports import make_collapse, make_report
+from made_up import make_collapse, make_next_token, make_report
 
-from lawscope.laws.language_report import LanguageReport
-from lawscope.laws.report import Report
-from lawscope.report.next_token_page import render_next_token_page
 from lawscope.report.page import render_page
+from lawscope.result import Result
 
 pytestmark = pytest.mark.browser
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--virtual-time-budget=10000",
-]
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
+--disable-background-networking --disable-component-update --virtual-time-budget=10000""".split()
 # The page runs inside a frame of the width under test; the outer page works it and reports.
 HARNESS = """<!doctype html><meta charset="utf-8">
 <iframe id="frame" style="width:{width}px;height:800px;border:0" srcdoc="{page}"></iframe>
@@ -53,6 +41,7 @@ document.getElementById("frame").addEventListener("load", (event) => {{
   }}, 200);
 }});
 </script>"""
+LONG = "a.very.long.module.path.without.any.space." * 4
 
 
 @pytest.fixture(scope="session")
@@ -63,13 +52,10 @@ def chromium() -> str:
     pytest.fail("no Chromium on this machine: install chromium or google-chrome for these tests")
 
 
-def asked(
-    chromium: str, folder: Path, report: Report | LanguageReport, width: int, script: str
-) -> dict[str, Any]:
+def asked(chromium: str, folder: Path, result: Result, width: int, script: str) -> dict[str, Any]:
     """What ``script`` returns when it runs beside the loaded page."""
     harness = folder / "harness.html"
-    text = render_page(report) if isinstance(report, Report) else render_next_token_page(report)
-    page = html.escape(text)
+    page = html.escape(render_page(result, '{"some": "numbers"}'))
     harness.write_text(HARNESS.format(width=width, page=page, script=script), encoding="utf-8")
     command = [chromium, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--window-size=1400,900"]
     run = subprocess.run(
@@ -84,107 +70,79 @@ def asked(
     return answer
 
 
+CASES: dict[str, Result] = {
+    "plain": make_report(),
+    "hundred classes": make_report(class_names=[f"class {k} {'of-many' * 9}" for k in range(100)]),
+    "nasty": make_report(
+        name=f"</script>{LONG}",
+        values=[5.0, np.nan, 1.0],
+        stations=["<script>alert(1)</script>", LONG, "</script>"],
+        advice=(LONG,),
+        settings={LONG: LONG},
+    ),
+    "deep": make_report(values=30 * 0.95 ** np.arange(80)),
+    "collapsed": make_report(collapse=make_collapse((LONG, "b", "</svg>", "d"))),
+    "tokens": make_next_token(blocks=["embedding", *(f"{LONG}{i}" for i in range(8))]),
+}
+
+
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("case", ["plain", "hundred classes", "nasty", "deep", "collapsed"])
-def test_the_script_runs_and_nothing_scrolls_sideways(
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_scrolls_sideways_and_every_value_can_be_seen(
     chromium: str, tmp_path: Path, case: str, width: int
 ) -> None:
-    long = "a.very.long.module.path.without.any.space." * 4
-    cases: dict[str, dict[str, Any]] = {
-        "plain": {},
-        "hundred classes": {"class_names": [f"class {k} {'of-many' * 9}" for k in range(100)]},
-        "nasty": {
-            "name": f"</script>{long}",
-            "values": [5.0, np.nan, 1.0],
-            "stations": ["<script>alert(1)</script>", long, "</script>"],
-            "advice": (long,),
-            "settings": {long: long},
-        },
-        "deep": {"values": 30 * 0.95 ** np.arange(80)},
-        "collapsed": {"collapse": make_collapse([long, "b", "</svg>", "d"])},
-    }
-    script = """return {
-        charts: seen("svg.law").map((chart) => chart.getAttribute("class")),
-        points: seen("svg.law .trained .point").length,
-    };"""
-    report = make_report(**cases[case])
-    answer = asked(chromium, tmp_path, report, width, script)
+    script = """
+      const inside = (cell) => {
+        const box = cell.getBoundingClientRect();
+        return box.width > 0 && box.left >= 0 && box.right <= root.clientWidth;
+      };
+      return {
+        charts: seen("figure.curve svg.chart").map((chart) => chart.classList[1]),
+        cut: seen("td").filter((cell) => !inside(cell)).length,
+        cells: seen("td").length,
+      };"""
+    answer = asked(chromium, tmp_path, CASES[case], width, script)
     assert answer["overflow"] <= 0
-    assert answer["charts"] == [f"chart {'wide' if width > 600 else 'narrow'} law"]
-    assert answer["points"] == len(report.separation.stations)
+    assert set(answer["charts"]) == {"wide" if width > 600 else "narrow"}
+    assert (answer["cut"], answer["cells"] > 10) == (0, True)
 
 
-def test_controls_do_what_they_say(
-    chromium: str,
-    tmp_path: Path,
-) -> None:
+def test_controls_do_what_they_say(chromium: str, tmp_path: Path) -> None:
     script = """
       const answer = {};
-      const points = () => seen("svg.law .control .point").length;
+      const points = () => seen("figure.curve .control .point").length;
       answer.before = points();
-      find("#control").click();
+      find("[data-toggle]").click();
       answer.without = points();
-      find('[data-show="residuals"]').click();
-      answer.residuals = [seen("svg.law").length, seen("svg.residuals").length];
-      find('[data-show="values"]').click();
       find("#theme").click();
       answer.first = root.dataset.theme;
       find("#theme").click();
       answer.second = root.dataset.theme;
-      const point = seen("svg.law .trained .point")[2];
+      const point = seen("figure.curve .trained .point")[2];
       point.dispatchEvent(new view.Event("focus"));
       answer.tip = find("#tip").innerText;
       point.dispatchEvent(new view.Event("blur"));
       answer.hidden = find("#tip").hidden;
       find(".chip").click();
-      answer.off = all("svg.classwise .off").length;
+      answer.off = all("figure.lines .off").length;
       find("#copy").click();
       return answer;
     """
-    report = make_report()
-    answer = asked(chromium, tmp_path, report, 1280, script)
+    answer = asked(chromium, tmp_path, make_report(), 1280, script)
     assert (answer["before"], answer["without"]) == (8, 0)
-    assert answer["residuals"] == [0, 1]
     assert {answer["first"], answer["second"]} == {"dark", "light"}
-    assert answer["tip"].split("\n")[0] == f"2 {report.separation.stations[2]}"
+    assert answer["tip"].split("\n")[0] == "2 layers.1"
     assert "95 % interval" in answer["tip"]
     assert answer["hidden"]
     assert answer["off"] == 3  # the line in both drawings, the name in the wide one
 
 
-def test_any_of_many_classes_can_be_drawn(
-    chromium: str,
-    tmp_path: Path,
-) -> None:
+def test_any_of_many_lines_can_be_shown(chromium: str, tmp_path: Path) -> None:
     script = """
-      find("#pick").value = "50";
-      find("#pick").dispatchEvent(new view.Event("change"));
-      const path = (kind) => find(`svg.classwise.wide ${kind}`).getAttribute("d");
-      return { picked: path(".picked"), known: path(".c0") };
+      const picker = find("figure.lines select");
+      picker.value = "50";
+      picker.dispatchEvent(new view.Event("change"));
+      return { shown: seen("path.picked").map((path) => path.dataset.line) };
     """
     report = make_report(class_names=[f"class {k}" for k in range(100)])
-    answer = asked(chromium, tmp_path, report, 1280, script)
-    xs = [re.findall(r"[ML]([\d.]+) ", answer[name]) for name in ("picked", "known")]
-    assert xs[0] == xs[1]
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_of_a_language_model_works(chromium: str, tmp_path: Path, width: int) -> None:
-    script = """
-      const answer = { points: seen("svg.law .trained .point").length };
-      find("#control").click();
-      answer.without = seen("svg.law .control .point").length;
-      const point = seen("svg.law .trained .point")[2];
-      point.dispatchEvent(new view.Event("focus"));
-      answer.tip = find("#tip").innerText;
-      find('[data-show="residuals"]').click();
-      answer.residuals = seen("svg.residuals .point").length;
-      return answer;
-    """
-    long = "a.very.long.module.path.without.any.space." * 4
-    blocks = ["embedding", *(f"{long}{i}" for i in range(8))]
-    report = make_language_report(blocks=blocks, advice=(long,))
-    answer = asked(chromium, tmp_path, report, width, script)
-    assert answer["overflow"] <= 0
-    assert (answer["points"], answer["without"], answer["residuals"]) == (9, 0, 8)
-    assert "PR = 0.9" in answer["tip"]
+    assert asked(chromium, tmp_path, report, 1280, script)["shown"] == ["50"]

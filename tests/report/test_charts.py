@@ -1,93 +1,227 @@
+"""Every kind of chart, as SVG and in matplotlib."""
+
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
+import matplotlib
 import numpy as np
 import pytest
-from made_up_reports import make_report
+from made_up import FALLING, NASTY
 
-from lawscope.report import class_chart, law_chart
-from lawscope.report.svg import Frame
+from lawscope.report.charts.curve import curve_range
+from lawscope.report.charts.drawing import draw_chart
+from lawscope.report.charts.figures import draw
+from lawscope.report.charts.heat_map import LEVELS, average_neighbours
+from lawscope.report.charts.lines import coloured_lines
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane, Region
+
+matplotlib.use("Agg")
+
+
+def make_curve(values: Any = FALLING, names: Any = None, **changes: Any) -> Curve:
+    values = np.asarray(values, dtype=float)
+    names = names or [f"layers.{i}" for i in range(len(values))]
+    interval = np.stack([0.9 * values, 1.1 * values], axis=1)
+    fitted = np.geomspace(12, 0.05, len(values)) if len(values) else values
+    fields: dict[str, Any] = {"control": values * 1.5, "control_fitted": fitted * 1.5}
+    fields |= {"interval": interval, "fitted": fitted} | changes
+    return Curve("A curve", "D", "fuzziness D", "layer", names, values, **fields)
+
+
+def make_lines(count: int, points: int, names: Any = None, **changes: Any) -> Lines:
+    values = np.geomspace(10, 0.1, points) * np.geomspace(1, 5, count)[:, None]
+    names = names or [f"class {k}" for k in range(count)]
+    x = np.arange(points, dtype=float)
+    return Lines("Some lines", names, values, x, "layer", "D", log=True, **changes)
+
+
+def make_charts(count: int, names: Any = None) -> dict[str, Chart]:
+    """One chart of every kind with ``count`` entries."""
+    some = np.linspace(-1, 1, count) if count else np.zeros(0)
+    labels = names or [f"name.{i}" for i in range(count)]
+    square = np.outer(some, some)
+    region = Region(labels[0] if count else "none", [(0, 0), (1, 0), (1, 1)])
+    return {
+        "curve": make_curve(np.geomspace(10, 0.1, count) if count else [], labels),
+        "lines": make_lines(count, max(2, min(count, 50)), labels),
+        "bars": Bars("Bars", labels, some, labels, labels, 0.3, "equal"),
+        "heat map": HeatMap("Heat", labels, labels, square, -1, 1, "cosine"),
+        "plane": Plane("Plane", some, some**2, labels, "x", "y", [region], labels),
+    }
+
+
+def broken(chart: Chart) -> Chart:
+    """The chart with nothing but NaN in it."""
+    if isinstance(chart, Plane):
+        return replace(chart, x=chart.x * np.nan, regions=())
+    if isinstance(chart, Curve):
+        return make_curve(chart.values * np.nan, fitted=None, control=None, control_fitted=None)
+    return replace(chart, values=chart.values * np.nan)
 
 
 def marks(svg: str, css: str) -> list[ElementTree.Element]:
-    return [
-        each for each in ElementTree.fromstring(svg).iter() if css in each.get("class", "").split()
-    ]
+    return [e for e in ElementTree.fromstring(svg).iter() if css in e.get("class", "").split()]
 
 
-@pytest.mark.parametrize("frame", law_chart.FRAMES, ids=lambda frame: frame.name)
-def test_every_station_is_a_point_that_tells_its_name_and_value(frame: Frame) -> None:
-    report = make_report()
-    svg = law_chart.law_chart(report.separation, report.control, frame)
-    labels = [each.get("aria-label", "") for each in marks(svg, "point")]
-    assert len(labels) == 16
-    for name in report.separation.stations:
-        assert sum(f" {name}, D = " in label for label in labels) == 1
-        assert sum(f" {name} (untrained), D = " in label for label in labels) == 1
-    assert all("95 % interval" in label and "the line" in label for label in labels)
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 1000])
+@pytest.mark.parametrize("kind", make_charts(3))
+def test_every_kind_draws_any_number_of_entries(kind: str, count: int) -> None:
+    chart = make_charts(count)[kind]
+    drawing = draw_chart(chart)
+    assert (drawing is None) == (count == 0 and kind != "plane")
+    if drawing is not None:
+        for picture in drawing.pictures:
+            (described,) = [e for e in ElementTree.fromstring(picture) if e.get("role") == "img"]
+            assert chart.title in described.get("aria-label", "")
+            assert "nan" not in picture
+    axes = draw(chart)
+    assert axes.get_title(loc="left") == chart.title
+    axes.figure.canvas.draw()
+    matplotlib.pyplot.close("all")
 
 
-def test_points_lie_where_the_fitted_line_says_when_the_law_is_exact() -> None:
-    report = make_report(values=[8.0, 4.0, 2.0, 1.0], control=False)
-    svg = law_chart.law_chart(report.separation, None, law_chart.FRAMES[0])
-    heights = [float(each.get("cy", "")) for each in marks(svg, "mark")]
-    assert np.allclose(np.diff(heights), heights[1] - heights[0], atol=0.02)
-    (line,) = marks(svg, "fit")
-    assert float(line.get("y1", "")) == pytest.approx(heights[0], abs=0.02)
-    assert float(line.get("y2", "")) == pytest.approx(heights[-1], abs=0.02)
+@pytest.mark.parametrize("kind", make_charts(3))
+def test_nothing_but_nan_is_no_picture_or_an_empty_one(kind: str) -> None:
+    chart = broken(make_charts(3)[kind])
+    drawing = draw_chart(chart)
+    assert drawing is None or not marks(drawing.pictures[0], "amount")
+    draw(chart).figure.canvas.draw()
+    matplotlib.pyplot.close("all")
 
 
-@pytest.mark.parametrize("missing", [np.nan, 0.0, np.inf])
+@pytest.mark.parametrize("kind", make_charts(3))
+def test_names_cannot_become_markup(kind: str) -> None:
+    drawing = draw_chart(make_charts(len(NASTY), NASTY)[kind])
+    assert drawing is not None
+    for picture in drawing.pictures:
+        tags = {e.tag for e in ElementTree.fromstring(picture).iter()}
+        assert tags <= {"svg", "g", "text", "title", "line", "path", "circle", "rect", "polygon"}
+
+
+def test_every_station_is_a_point_that_says_its_name_and_value() -> None:
+    drawing = draw_chart(make_curve())
+    assert drawing is not None
+    assert [key.words for key in drawing.legend] == ["measured", "untrained"]
+    for picture in drawing.pictures:
+        labels = [e.get("aria-label", "") for e in marks(picture, "point")]
+        assert len(labels) == 16
+        for i in range(8):
+            assert sum(f"{i} layers.{i}, D = " in label for label in labels) == 1
+            assert sum(f"{i} layers.{i} (untrained), D = " in label for label in labels) == 1
+        assert sum("95 % interval" in label for label in labels) == 8
+        assert all("the line" in label for label in labels)
+
+
+def test_points_lie_on_the_line_when_the_law_is_exact() -> None:
+    values = np.array([8.0, 4.0, 2.0, 1.0])
+    drawing = draw_chart(make_curve(values, fitted=values, control=None, control_fitted=None))
+    assert drawing is not None
+    circles = marks(drawing.pictures[0], "mark")
+    dots = [(float(e.get("cx", "")), float(e.get("cy", ""))) for e in circles]
+    assert np.allclose(np.diff([y for _, y in dots]), dots[1][1] - dots[0][1], atol=0.02)
+    (line,) = marks(drawing.pictures[0], "fit")
+    drawn = [tuple(map(float, at.split())) for at in line.get("d", "")[1:].split("L")]
+    assert np.allclose(drawn, dots, atol=0.06)
+
+
+@pytest.mark.parametrize("missing", [np.nan, 0.0, np.inf, -1.0])
 def test_a_station_without_a_logarithm_is_a_crossed_gap(missing: float) -> None:
-    report = make_report(values=[8.0, 4.0, missing, 1.0], control=False)
-    svg = law_chart.law_chart(report.separation, None, law_chart.FRAMES[0])
-    assert len(marks(svg, "cross")) == 1
-    assert len(marks(svg, "mark")) == 3
-    assert not marks(svg, "fit")
-    assert law_chart.residual_chart(report.separation, law_chart.FRAMES[0]) == ""
-
-
-def test_nothing_is_drawn_when_no_station_has_a_logarithm() -> None:
-    report = make_report(values=[np.nan, np.nan], control=False)
-    assert law_chart.law_chart(report.separation, None, law_chart.FRAMES[0]) == ""
-    assert class_chart.class_chart(report.separation, class_chart.FRAMES[0]) == ""
+    values = [8.0, 4.0, missing, 1.0]
+    drawing = draw_chart(make_curve(values, fitted=None, control=None, control_fitted=None))
+    assert drawing is not None
+    assert len(marks(drawing.pictures[0], "cross")) == 1
+    assert len(marks(drawing.pictures[0], "mark")) == 3
+    assert not marks(drawing.pictures[0], "fit")
 
 
 def test_a_wild_interval_does_not_flatten_the_curve() -> None:
-    wild = np.tile([1e-30, 1e30], (8, 1))
-    law = make_report(interval=False).separation
-    low, high = law_chart.log_extent([law]) or (0, 0)
-    far_low, far_high = law_chart.log_extent([replace(law, interval=wild)]) or (0, 0)
-    assert low / 5 < far_low < low < high < far_high < high * 5
+    plain = make_curve(interval=None)
+    low, high = curve_range(plain) or (0, 0)
+    wild = replace(plain, interval=np.tile([1e-30, 1e30], (8, 1)))
+    far_low, far_high = curve_range(wild) or (0, 0)
+    assert low / 6 < far_low < low < high < far_high < high * 6
 
 
-def test_few_classes_all_have_a_line_and_a_name() -> None:
-    names = [f"class {k}" for k in range(10)]
-    report = make_report(class_names=names)
-    svg = class_chart.class_chart(report.separation, class_chart.FRAMES[0])
-    assert len([each for each in marks(svg, "class") if each.get("data-class")]) == 10
-    assert {each.text for each in marks(svg, "class-name")} == set(names)
-    assert not marks(svg, "band")
-
-
-def test_of_many_classes_the_ends_have_lines_and_the_rest_a_band() -> None:
-    report = make_report(class_names=[str(k) for k in range(100)])
-    lines = class_chart.class_lines(report.separation)
-    last = report.separation.classwise[-1]
-    assert [line.k for line in lines[:3]] == list(np.argsort(-last)[:3])
-    assert [line.k for line in lines[-3:]] == list(np.argsort(-last)[-3:])
-    svg = class_chart.class_chart(report.separation, class_chart.FRAMES[0])
-    assert len(marks(svg, "band")) == 2
-    assert len(svg) < 10_000
+def test_few_lines_all_have_a_name_many_have_a_band_and_the_rest_on_request() -> None:
+    few = draw_chart(make_lines(10, 5))
+    assert few is not None
+    named = {e.text for e in marks(few.pictures[0], "line-name")}
+    assert named == {f"class {k}" for k in range(10)}
+    assert not marks(few.pictures[0], "band")
+    assert not few.others
+    chart = make_lines(100, 5)
+    many = draw_chart(chart)
+    assert many is not None
+    assert [line.row for line in coloured_lines(chart)] == [99, 98, 97, 2, 1, 0]
+    assert len(marks(many.pictures[0], "band")) == 2
+    hidden = [int(e.get("data-line", "")) for e in marks(many.pictures[0], "off")]
+    assert hidden == list(many.others) == list(range(3, 97))
 
 
 def test_lines_and_bands_break_at_a_missing_station() -> None:
-    report = make_report(
-        values=[8.0, 4.0, np.nan, 2.0, 1.0], class_names=[str(k) for k in range(20)]
-    )
-    svg = class_chart.class_chart(report.separation, class_chart.FRAMES[1])
-    assert len(marks(svg, "band")) == 4
-    (median,) = marks(svg, "median")
+    chart = make_lines(20, 5)
+    chart.values[:, 2] = np.nan
+    drawing = draw_chart(chart)
+    assert drawing is not None
+    assert len(marks(drawing.pictures[0], "band")) == 4
+    (median,) = marks(drawing.pictures[0], "median")
     assert median.get("d", "").count("M") == 2
+
+
+def test_bars_point_to_their_side_of_zero() -> None:
+    drawing = draw_chart(Bars("Bars", ["a", "b", "c"], np.array([1.0, -0.5, np.nan])))
+    assert drawing is not None
+    for picture in drawing.pictures:
+        first, second = marks(picture, "amount")
+        zero = float(marks(picture, "zero")[0].get("x1", ""))
+        assert float(first.get("x", "")) == pytest.approx(zero, abs=0.01)
+        ending = float(second.get("x", "")) + float(second.get("width", ""))
+        assert ending == pytest.approx(zero, abs=0.02)
+        assert "below" in second.get("class", "")
+        lengths = [float(bar.get("width", "")) for bar in (first, second)]
+        assert lengths[0] == pytest.approx(2 * lengths[1], abs=0.05)
+
+
+def test_a_heat_map_shows_small_values_and_its_scale() -> None:
+    """With ten classes the cosines off the diagonal are −0.11, which was almost invisible."""
+    cosines = np.full((10, 10), -1 / 9)
+    np.fill_diagonal(cosines, 1)
+    cosines[0, 1] = np.nan
+    names = [str(k) for k in range(10)]
+    drawing = draw_chart(HeatMap("Cosines", names, names, cosines, -1, 1, "cosine"))
+    assert drawing is not None
+    (picture,) = drawing.pictures
+    paths = [e for e in marks(picture, "cell") if e.tag == "path"]
+    shades = {e.get("class"): float(e.get("fill-opacity", "")) for e in paths}
+    assert shades["cell negative"] > 0.2
+    assert shades["cell positive"] == 1
+    assert sum(e.get("d", "").count("M") for e in paths) == 100
+    scale = [e for e in marks(picture, "cell") if e.tag == "rect"]
+    assert len(scale) == 2 * LEVELS
+    texts = [e.text for e in ElementTree.fromstring(picture).iter("text")]
+    shown = [t for t in texts if t not in names or t in ("0", "1")]
+    assert shown[-4:] == ["−1", "0", "1", "cosine"]
+
+
+def test_many_rows_share_cells_of_a_heat_map() -> None:
+    cells = average_neighbours(np.eye(95))
+    assert cells.shape == (30, 30)
+    assert cells[0, 0] == pytest.approx(0.25)
+    assert np.isnan(average_neighbours(np.full((40, 2), np.nan))).all()
+
+
+def test_plot_has_the_names_the_control_and_the_interval() -> None:
+    names = ["input", "net.body.0.relu", "net.body.1.relu"]
+    axes = draw(make_curve([4.0, 2.0, 1.0], names))
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["input", "body.0", "body.1"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["untrained", "measured"]
+    assert len(axes.collections) == 1
+    assert axes.get_yscale() == "log"
+    again = draw(make_curve(), axes)
+    assert again is axes
+    matplotlib.pyplot.close("all")

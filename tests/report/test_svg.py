@@ -5,7 +5,14 @@ from itertools import pairwise
 
 import pytest
 
-from lawscope.report.svg import Scale, element, index_ticks, linear_ticks, log_ticks, polyline
+from lawscope.report.charts.svg import (
+    Scale,
+    element,
+    index_ticks,
+    linear_ticks,
+    log_ticks,
+    polyline,
+)
 
 
 @pytest.mark.parametrize("decades", [0.01, 0.2, 1, 2, 4, 9, 30])

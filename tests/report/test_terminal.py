@@ -4,96 +4,103 @@ import io
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from made_up_reports import make_collapse, make_report
+from made_up import Report, make_collapse, make_next_token, make_report
 from rich.cells import cell_len
 from rich.console import Console
 
-from lawscope.laws.report import Report
-from lawscope.report.numbers import number
-from lawscope.report.terminal import print_summary
+from lawscope.report.terminal import render_frame, render_terminal
+from lawscope.result import Result
+from lawscope.section import Bars, Section
 
 
-def printed(report: Report, encoding: str = "utf-8", width: int = 80, color: bool = False) -> str:
+def printed(result: Result, encoding: str = "utf-8", width: int = 80, color: bool = False) -> str:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding, errors="strict")
-    print_summary(
-        report,
-        Console(
-            file=file, width=width, force_terminal=color, color_system="256" if color else None
-        ),
-    )
+    system = "256" if color else None
+    console = Console(file=file, width=width, force_terminal=color, color_system=system)  # type: ignore[arg-type]
+    console.print(render_terminal(result))
     file.flush()
     return raw.getvalue().decode(encoding)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "cp1252", "cp437"])
-@pytest.mark.parametrize(
-    "case",
-    [
-        {},
-        {"control": False, "interval": False, "advice": (), "warnings": ()},
-        {"values": [9.0, np.nan, 1e-9, 0.0, 1e7], "verdict": "cannot be told"},
-        {"values": [3.0], "verdict": "cannot be told"},
-        {"values": 30 * 0.97 ** np.arange(200), "verdict": "does not hold"},
-        {"values": [np.nan] * 50},
-        {"values": [4.0, 2.0], "stations": ["入力" * 30, "\x1b[31mred[/] " * 9]},
-        {"values": 1e6 * 1e-3 ** np.arange(5), "dims": (12_345_678,) * 5},
-        {"collapse": make_collapse(["入力" * 9, "\x1b[31mred", "c", "d"])},
-        {"skipped": {"collapse": "No linear step of the network gives what it returns." * 3}},
-    ],
-    ids=["plain", "alone", "dead", "one", "deep", "nothing", "names", "far", "head", "skipped"],
-)
-def test_it_fits_eighty_columns_in_every_encoding(case: dict[str, Any], encoding: str) -> None:
-    text = printed(make_report(**case), encoding)
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "alone": {"control": False, "interval": False, "advice": (), "warnings": ()},
+    "dead": {"values": [9.0, np.nan, 1e-9, 0.0, 1e7], "verdict": "cannot be told"},
+    "one": {"values": [3.0], "verdict": "cannot be told"},
+    "deep": {"values": 30 * 0.97 ** np.arange(200), "verdict": "does not hold"},
+    "nothing": {"values": [np.nan] * 50},
+    "names": {"values": [4.0, 2.0], "stations": ["入力" * 30, "\x1b[31mred[/] " * 9]},
+    "far": {"values": 1e6 * 1e-3 ** np.arange(5), "dims": (12_345_678,) * 5},
+    "head": {"collapse": make_collapse(("入力" * 9, "\x1b[31mred", "c", "d"))},
+    "skipped": {"skipped": {"collapse": "No linear step gives what it returns. " * 3}},
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "cp1252"])
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("case", [*CASES, "tokens"])
+def test_it_fits_every_width_in_every_encoding(case: str, width: int, encoding: str) -> None:
+    result = make_next_token() if case == "tokens" else make_report(**CASES[case])
+    text = printed(result, encoding, width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text
 
 
 def test_it_says_what_matters() -> None:
-    report = make_report()
-    text = " ".join(printed(report, width=200).split())
-    fit = report.separation.fit
-    for words in ("the law holds", f"{fit.rho:.3f}", "untrained", "1.040", "3 classes"):
+    found = make_collapse(tuple("abcde"))
+    report = make_report(collapse=found, skipped={"next_token": "There are no tokens."})
+    text = " ".join(printed(report, width=300).split())
+    fit = report.results["separation"].fit
+    for words in ("the law holds", f"{fit.rho:.3f}", "untrained", "1.040", "3 classes", "accuracy"):
         assert words in text
-    for words in [*report.separation.stations, *report.advice, *report.separation.warnings]:
+    for words in ("pixels scaled to [−1, 1]", "next_token: There are no tokens.", "about 45 % of"):
         assert words in text
-
-
-def test_the_head_has_its_numbers_beside_the_prediction() -> None:
-    found = make_collapse(["a", "b", "c", "d", "e"])
-    text = " ".join(printed(make_report(collapse=found), width=200).split())
-    assert f"NC3 {number(found.nc3)}" in text
-    assert "cosine of 2 minority classifiers 1.000" in text
     assert found.predicted is not None
-    assert f"{found.predicted.minority_cosine.classifiers:.3f}".replace("-", "−") in text
-    for words in [*found.advice, found.reason]:
-        assert words in text
-    skipped = printed(make_report(skipped={"collapse": "There is no head."}))
-    assert "collapse: There is no head." in skipped
+    for sentence in report.results["separation"].warnings:
+        assert sentence in text
+    assert "predicted" in text
+    assert "1.000 mean between the classifiers of the 2 smallest classes" in text
 
 
-def test_bars_shrink_with_the_logarithm() -> None:
-    text = printed(make_report(values=[8.0, 4.0, 2.0, 1.0]), "ascii")
-    bars = [line.count("#") for line in text.splitlines() if line.rstrip().endswith("##")]
-    assert np.allclose(np.diff(bars), bars[1] - bars[0], atol=1)
-    assert bars == sorted(bars, reverse=True)
+def test_dots_stand_where_the_logarithm_says_on_a_labelled_axis() -> None:
+    """The smallest of nearly equal values looked as if it were zero."""
+    text = printed(make_report(values=[8.0, 4.0, 2.0, 1.0], control=False), "ascii")
+    rows = [line for line in text.splitlines() if "layers." in line or " input " in line][:4]
+    places = [row.rindex("*") for row in rows]
+    assert np.allclose(np.diff(places), places[1] - places[0], atol=1)
+    assert places == sorted(places, reverse=True)
+    (axis,) = [line for line in text.splitlines() if "log D" in line and "95 %" in line]
+    assert axis.split()[-4:] == ["1.00", "log", "D", "8.00"]
+    assert abs(axis.index("1.00") - places[-1]) <= 1
 
 
-def test_long_names_keep_both_ends() -> None:
-    names = [f"first.{'middle.' * 20}last{index}" for index in range(3)]
-    text = printed(make_report(values=[4.0, 2.0, 1.0], stations=names))
-    for index in range(3):
-        assert f"last{index} " in text
-    assert text.count(" first.") == 3
+def test_bars_begin_at_zero() -> None:
+    class Counted(Result):
+        def section(self) -> Section:
+            bars = Bars("Counts", ["a", "b", "c"], np.array([0.874, 0.845, -0.437]))
+            return Section("Counted", charts=[bars])
+
+    lines = printed(Counted(), "ascii").splitlines()
+    lengths = [line.count("#") for line in lines if "#" in line]
+    assert lengths[1] == pytest.approx(lengths[0] * 0.845 / 0.874, abs=1)
+    assert lengths[2] == pytest.approx(lengths[0] / 2, abs=1)
 
 
-def test_of_many_stations_the_ends_have_rows_and_all_a_column() -> None:
-    text = printed(make_report(values=30 * 0.97 ** np.arange(60)))
-    assert "layers.6 " in text
-    assert "layers.30 " not in text
-    assert "layers.58 " in text
-    assert "log D over stations 0 to 59" in text
+def test_long_names_are_told_apart() -> None:
+    names = [f"resnet.encoder.stages.{i}.layers.0.layer.1.activation" for i in range(4)]
+    text = printed(make_report(values=[4.0, 3.0, 2.0, 1.0], stations=names))
+    for i in range(4):
+        assert f" stages.{i} " in text
+
+
+def test_of_many_stations_every_nth_has_a_row() -> None:
+    text = printed(make_report(values=30 * 0.97 ** np.arange(100)))
+    rows = [line for line in text.splitlines() if "layers." in line or " input " in line]
+    assert 30 < len(rows) <= 41
+    assert "layers.98 " in rows[-1]
 
 
 def test_markup_in_names_is_not_obeyed() -> None:
@@ -101,3 +108,20 @@ def test_markup_in_names_is_not_obeyed() -> None:
     text = printed(report, color=True)
     for words in ("[red]net[/red]", "[b]a", "[/b]"):
         assert words in text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_frame_fits_with_its_names_whole(encoding: str) -> None:
+    frame = pd.DataFrame({"name": ["a.b→" * 30, "c"], "D": [1 / 3, 1e-9], "n": [1, 20]})
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=file, width=60)
+    with console.capture() as captured:
+        console.print(render_frame(frame))
+    text = captured.get()
+    assert max(cell_len(line) for line in text.splitlines()) <= 60
+    assert "0.333" in text
+    assert text.count("a") == 31  # with that of "name"
+
+
+def test_a_result_without_anything_to_show_is_its_line() -> None:
+    assert "nothing measured" in printed(Report("nothing measured", {}))

@@ -49,8 +49,8 @@ def numbers(found):
     return [*listed, *found.counts, *found.class_accuracy, *found.mean_cosines.ravel()]
 
 
-@pytest.mark.parametrize("world", [2, 4])
-def test_several_processes_give_the_value_of_one(world, tmp_path):
+def test_several_processes_give_the_value_of_one(tmp_path):
+    world = 3
     with mp.Manager() as manager:
         answers = manager.dict()
         mp.spawn(work, (world, str(tmp_path), answers), nprocs=world)

@@ -1,3 +1,5 @@
+"""The plain formula against a pseudo-inverse of the class means, and its invariances."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -5,7 +7,6 @@ import pytest
 import torch
 
 import lawscope as ls
-from lawscope.statistics.fuzziness_of_few import fuzziness_of_few
 
 
 def by_pseudo_inverse(x: np.ndarray, y: np.ndarray, weighting: str) -> float:
@@ -24,10 +25,10 @@ def by_pseudo_inverse(x: np.ndarray, y: np.ndarray, weighting: str) -> float:
 
 
 @pytest.mark.parametrize("weighting", ["count", "class"])
-@pytest.mark.parametrize("classes", [2, 3, 10, 40])
-@pytest.mark.parametrize("narrow", [1.0, 0.1, 0.03, 0.01, 1e-5])
-@pytest.mark.parametrize("noise", [1.0, 0.1, 1e-4])
-def test_every_way_to_compute_it_gives_one_value(
+@pytest.mark.parametrize("classes", [2, 3, 40])
+@pytest.mark.parametrize("narrow", [1.0, 0.01, 1e-5])
+@pytest.mark.parametrize("noise", [1.0, 1e-4])
+def test_it_is_that_of_a_pseudo_inverse_of_the_class_means(
     weighting: str, classes: int, narrow: float, noise: float
 ) -> None:
     generator = np.random.default_rng(classes)
@@ -70,7 +71,7 @@ def test_classes_may_have_any_integers_as_names(names: list[int], every_other: b
 
 
 @pytest.mark.parametrize("weighting", ["count", "class"])
-@pytest.mark.parametrize("scale", [1e-160, 1e-110, 1e-30, 1e30, 1e90, 1e98, 1e99, 1e105, 1e140])
+@pytest.mark.parametrize("scale", [1e-160, 1e-30, 1e30, 1e140])
 def test_the_scale_of_the_features_does_not_matter(weighting: str, scale: float) -> None:
     generator = np.random.default_rng(0)
     y = np.arange(90) % 4
@@ -87,26 +88,6 @@ def test_nor_does_a_translation(away: float) -> None:
     expected = by_pseudo_inverse(x, y, "count")
     digits = max(1e-9, 1e-14 * away)  # that the numbers themselves have left
     assert ls.fuzziness(x + away, y) == pytest.approx(expected, rel=digits)
-
-
-def test_other_labels_of_one_array_are_seen() -> None:
-    generator = np.random.default_rng(0)
-    x, y = generator.normal(size=(60, 5)), np.arange(60) % 3
-    x += y[:, None]
-    before = ls.fuzziness(x, y)
-    y[:] = np.arange(60) // 20  # written in place
-    assert ls.fuzziness(x, y) == pytest.approx(by_pseudo_inverse(x, y, "count"), rel=1e-9)
-    assert ls.fuzziness(x, y) != pytest.approx(before, rel=1e-3)
-
-
-@pytest.mark.parametrize("weighting", ["count", "class"])
-@pytest.mark.parametrize("classes", [2, 3, 10, 30])
-def test_little_data_takes_the_short_way(weighting: str, classes: int) -> None:
-    generator = np.random.default_rng(classes)
-    y = np.repeat(np.arange(classes), generator.integers(5, 30, classes))
-    x = generator.normal(size=(classes, 200))[y] + 3 * generator.normal(size=(len(y), 200)) + 0.1
-    found = fuzziness_of_few(torch.from_numpy(x), torch.from_numpy(y), weighting)  # type: ignore[arg-type]
-    assert found == pytest.approx(by_pseudo_inverse(x, y, weighting), rel=1e-11)
 
 
 @pytest.mark.parametrize("small", [1e-1, 1e-3, 1e-5])

@@ -5,8 +5,8 @@ import torch
 from sklearn.linear_model import LinearRegression
 
 import lawscope as ls
-from lawscope.statistics.prediction_moments import PredictionMoments
-from lawscope.statistics.rows_by_fold import RowLabels
+from lawscope.capture.final_norm import RowNorm
+from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -50,3 +50,27 @@ def test_one_dependence_among_float32_features(seed):
     y = torch.randn(3840, generator=generator)
     expected = 1 - LinearRegression().fit(x[:, :-1], y).score(x[:, :-1], y)
     assert ls.prediction_residual(x, y) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("dim", "common"), [(100, 0.0), (200, 0.3), (400, 1.0)])
+def test_a_direction_that_layer_norm_took_is_no_reason_to_whiten(dim, common):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6 * dim, dim, generator=generator)
+    shared = torch.randn(6 * dim, 5, generator=generator)
+    x += common * shared @ torch.randn(5, dim, generator=generator)
+    made = PredictionMoments(dim, dtype=x.dtype, prepare=RowNorm("LayerNorm", 1e-5))
+    made.update(x, RowLabels(x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64)))
+    assert made.compute().rank == dim - 1
+    assert made.basis.matrix is None
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-4])
+def test_a_small_sum_of_all_features_is_not_taken_for_layer_norm(size):
+    """In products of float32 it looks like what LayerNorm leaves."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.nn.functional.layer_norm(torch.randn(1200, 150, generator=generator), (150,))
+    x += size * torch.randn(1200, 1, generator=generator)
+    made = PredictionMoments(150, dtype=x.dtype, precision="fast")
+    made.update(x, RowLabels(x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64)))
+    assert made.compute().rank == 150
+    assert made.basis.matrix is not None

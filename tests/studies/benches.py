@@ -1,28 +1,27 @@
-"""A runner whose crew works in this process."""
+"""A scheduler whose workers work in this process."""
 
 from lawscope.studies import registry
 from lawscope.studies.display import Display
-from lawscope.studies.jobs import Train
-from lawscope.studies.runner import Runner
-from lawscope.studies.stacks import with_starts
-from lawscope.studies.undertaking import Undertaking
+from lawscope.studies.job import Train
+from lawscope.studies.plan import with_starts
+from lawscope.studies.scheduler import PlannedStudy, Scheduler
 
 
-def undertaking(name, **changed):
+def planned(name, **changed):
     study = registry.find(name)
     settings = {**study.settings["smoke"], **changed}
-    return Undertaking(name, settings, with_starts(study.plan(settings)))
+    return PlannedStudy(name, settings, with_starts(study.plan(settings)))
 
 
 class Bench:
-    """Runs undertakings at once; ``outcomes`` by study."""
+    """Runs studies at once; ``outcomes`` by study."""
 
-    def __init__(self, store, crew):
-        self.store, self.crew, self.outcomes = store, crew, {}
+    def __init__(self, store, workers):
+        self.store, self.workers, self.outcomes = store, workers, {}
 
-    def run(self, *undertakings, display=None, cost=lambda training: 1.0):
+    def run(self, *studies, display=None, cost=lambda training: 1.0):
         display = display or Display(show=False)
-        Runner(self.store, self.crew, self.crew, display, self.keep, cost).run(undertakings)
+        Scheduler(self.store, self.workers, self.workers, display, self.keep, cost).run(studies)
         return self.outcomes
 
     def keep(self, study, outcome):
@@ -30,11 +29,11 @@ class Bench:
 
     @property
     def training(self):
-        return any(isinstance(job, Train) for _, job in self.crew.queue)
+        return any(isinstance(job, Train) for _, job in self.workers.queue)
 
     def was_training(self, event):
-        return isinstance(self.crew.by_ticket[event.ticket], Train)
+        return isinstance(self.workers.by_id[event.job_id], Train)
 
     @property
     def trained(self):
-        return [t.key for job in self.crew.jobs if isinstance(job, Train) for t in job.trainings]
+        return [t.key for job in self.workers.jobs if isinstance(job, Train) for t in job.trainings]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.studies.benches import Bench
 
+from lawscope.studies.pool import perform
 from lawscope.studies.store import Store
-from lawscope.studies.worker import perform
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
@@ -49,29 +49,29 @@ def command(toys):
         process.communicate()
 
 
-class InlineCrew:
+class InlineWorkers:
     """Does one job each time it is asked for events, and remembers all it was given."""
 
     size = 2
 
     def __init__(self):
         self.queue = deque()
-        self.jobs, self.by_ticket = [], {}
+        self.jobs, self.by_id = [], {}
 
     @property
     def free(self):
         return self.size - len(self.queue)
 
-    def submit(self, ticket, job):
+    def submit(self, job_id, job):
         self.jobs.append(job)
-        self.by_ticket[ticket] = job
-        self.queue.append((ticket, job))
+        self.by_id[job_id] = job
+        self.queue.append((job_id, job))
 
     def events(self, timeout):
         if not self.queue:
             return []
-        ticket, job = self.queue.popleft()
-        return [perform(ticket, job, lambda news: None)]
+        job_id, job = self.queue.popleft()
+        return [perform(job_id, job, lambda news: None)]
 
     def close(self):
         self.queue.clear()
@@ -79,7 +79,7 @@ class InlineCrew:
 
 @pytest.fixture
 def inline():
-    return InlineCrew()
+    return InlineWorkers()
 
 
 @pytest.fixture

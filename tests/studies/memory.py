@@ -1,14 +1,14 @@
-"""A shelf of finished trainings that lives as long as a test."""
+"""A store of finished trainings that lives as long as a test."""
 
 from lawscope.studies.execute import execute
-from lawscope.studies.stacks import with_starts
+from lawscope.studies.plan import with_starts
 
 
 class Memory:
     """Trains what it is asked for once, equal shapes as one stack, after what they begin from."""
 
     def __init__(self, trainings=()):
-        self.runs = {}
+        self.runs, self.asked = {}, {}
         self.train(trainings)
 
     def train(self, trainings):
@@ -24,9 +24,14 @@ class Memory:
                     del waiting[run.training.key]
 
     def run(self, training):
+        self.asked[training.key] = training
         if not self._has(training):
             self.train([training])
         return self.runs[training.key]
+
+    @staticmethod
+    def starts(trainings):
+        return with_starts(trainings).keys()
 
     def _has(self, training):
         run = self.runs.get(training.key)

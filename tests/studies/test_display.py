@@ -5,6 +5,11 @@ import pytest
 from lawscope.studies.display import Display
 
 
+def rows(display):
+    tasks = display.bars.tasks
+    return [(task.description, task.completed, task.total) for task in tasks if task.visible]
+
+
 def use(display):
     with display:
         display.expect(10)
@@ -15,17 +20,17 @@ def use(display):
         display.advance(1, "measuring 3 of 57")
         display.waiting(3)
         display.say("A worker was lost.")
-        shown = display.rows()
+        shown = rows(display)
         display.waiting(0)
         display.end(1, 10)
-        return shown, display.rows()
+        return shown, rows(display)
 
 
-def test_bars_tell_the_total_each_job_and_who_is_waited_for(capsys):
+def test_bars_show_the_total_each_job_and_who_is_waited_for(capsys):
     during, after = use(Display(show=True))
-    assert during == [
-        ("network-epochs", 4, 10),
+    assert sorted(during) == [
         ("measuring 3 of 57", 4, 10),
+        ("network-epochs", 4, 10),
         ("waiting for another process: it trains 3 of these networks", 0, None),
     ]
     assert after == [("network-epochs", 10, 10)]
@@ -36,7 +41,7 @@ def test_bars_tell_the_total_each_job_and_who_is_waited_for(capsys):
 
 @pytest.mark.parametrize("show", [False, None])
 def test_silent_where_nobody_looks(capsys, show):
-    assert use(Display(show=show)) == ([], [])
+    use(Display(show=show))
     assert capsys.readouterr() == ("", "")
 
 
@@ -46,4 +51,7 @@ def test_a_job_begun_again_takes_its_progress_back():
         display.begin(1, "a network", 10)
         display.advance(1, 8)
         display.advance(1, 1)
-        assert display.rows()[0] == ("network-epochs", 1, 10)
+        assert rows(display)[0] == ("network-epochs", 1, 10)
+        display.end(1)
+        display.advance(1, 9)
+        assert rows(display) == [("network-epochs", 1, 10)]

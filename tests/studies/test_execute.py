@@ -1,6 +1,6 @@
 """A training is what its description says."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -8,14 +8,21 @@ import torch
 
 from lawscope.errors import LawscopeError
 from lawscope.studies import plan
+from lawscope.studies.collapse._networks import SIMPLEX
+from lawscope.studies.datasets import ImageData, TextData, samples_of
+from lawscope.studies.entry import pack, unpack
 from lawscope.studies.execute import execute
-from lawscope.studies.plan import Data, Network, Training
-from lawscope.studies.samples import samples_of
+from lawscope.studies.plan import Network, Training
+from lawscope.studies.tasks import LanguageModelling
 from lawscope.training.recipe import Recipe
-from lawscope.zoo.datasets import as_inputs, load
+from lawscope.training.recorders import ProgressRecorder, Recorder
+from lawscope.zoo.images.arrays import as_inputs
+from lawscope.zoo.images.catalogue import load
 
 RECIPE = Recipe(epochs=2, lr=1e-2)
-BEGUN = Training(Network.of("feedforward", depth=5), RECIPE, Data(per_class=10), checkpoints=(0, 1))
+BEGUN = Training(
+    Network.of("feedforward", depth=5), RECIPE, ImageData(per_class=10), checkpoints=(0, 1)
+)
 
 
 def layers(run, epoch=None):
@@ -61,7 +68,7 @@ def test_a_start_of_other_shapes_is_a_sentence(begun):
 
 
 def test_classes_are_renumbered_in_the_order_given():
-    samples = samples_of(Data(per_class=(4, 2), classes=(7, 3)))
+    samples = samples_of(ImageData(per_class=(4, 2), classes=(7, 3)))
     whole = load("fashion-mnist-10x10")
     assert np.bincount(samples.y).tolist() == [4, 2]
     assert samples.class_names == (whole.class_names[7], whole.class_names[3])
@@ -72,14 +79,14 @@ def test_classes_are_renumbered_in_the_order_given():
 
 def test_a_class_that_is_not_there_is_a_sentence():
     with pytest.raises(LawscopeError, match="has no class 10"):
-        samples_of(Data(classes=(0, 10)))
+        samples_of(ImageData(classes=(0, 10)))
 
 
 def test_repeated_samples_are_the_same_samples_again():
     counts, rates = (6, 2), (1, 3)
-    once = samples_of(Data(per_class=counts, classes=(0, 1)))
-    more = samples_of(Data(per_class=counts, classes=(0, 1), repeats=rates))
-    assert np.bincount(more.y).tolist() == list(Data(per_class=counts, repeats=rates).sizes())
+    once = samples_of(ImageData(per_class=counts, classes=(0, 1)))
+    more = samples_of(ImageData(per_class=counts, classes=(0, 1), repeats=rates))
+    assert np.bincount(more.y).tolist() == list(ImageData(per_class=counts, repeats=rates).sizes())
     for label, times in enumerate(rates):
         drawn = [tuple(row) for row in once.x[once.y == label].tolist()]
         repeated = [tuple(row) for row in more.x[more.y == label].tolist()]
@@ -90,11 +97,11 @@ def test_repeated_samples_are_the_same_samples_again():
 @pytest.mark.parametrize("repeats", [(2,), (1, 0)])
 def test_repeats_that_do_not_fit_the_classes_are_a_sentence(repeats):
     with pytest.raises(LawscopeError, match="do not fit 2 classes"):
-        samples_of(Data(per_class=4, classes=(0, 1), repeats=repeats))
+        samples_of(ImageData(per_class=4, classes=(0, 1), repeats=repeats))
 
 
 def test_a_simplex_is_there_from_the_start_and_stays():
-    training = replace(BEGUN, classifier="simplex")
+    training = replace(BEGUN, prepare=SIMPLEX)
     run = execute([training], {})[0]
     heads = [run.network(epoch).head for epoch in (0, 2)]
     assert torch.equal(heads[0].weight, heads[1].weight)
@@ -107,14 +114,19 @@ def test_a_simplex_is_there_from_the_start_and_stays():
 
 def test_only_a_new_revision_gives_settings_another_key(monkeypatch):
     """A field that comes later must leave the settings that do not use it alone."""
-    monkeypatch.setattr(plan, "REVISION", 3)
+    monkeypatch.setattr(plan, "REVISION", 4)
     plain = Training(Network.of("feedforward", depth=4))
-    assert plain.key == "aceff9ca4ae061f78555b122"
-    assert replace(plain, start=plain, trained=(0, 2)).key == "eacae3d5883f796ec0e15201"
-    assert replace(plain, classifier="simplex").key != plain.key
-    oversampled = replace(plain, data=Data(repeats=(1,) * 10))
-    assert oversampled.key != plain.key
-    assert oversampled.shape != plain.shape
+    assert plain.key == "3ee57d24be266eca57657285"
+    assert replace(plain, start=plain, trained=(0, 2)).key == "84741768e6d59ad43cf70ff5"
+    others = [
+        replace(plain, prepare=SIMPLEX),
+        replace(plain, data=ImageData(repeats=(1,) * 10)),
+        replace(plain, data=TextData()),
+        replace(plain, task=LanguageModelling()),
+        replace(plain, recorders=(ProgressRecorder(),)),
+    ]
+    assert len({each.key for each in (plain, *others)}) == 6
+    assert len({each.shape for each in (plain, *others)}) == 6
 
 
 def test_which_epochs_are_kept_is_not_part_of_what_a_network_is():
@@ -138,3 +150,60 @@ def test_networks_of_one_stack_keep_the_epochs_that_each_is_asked_for():
             assert run.weights[epoch].keys() == all_of_them.weights[epoch].keys()
             for name, tensor in run.weights[epoch].items():
                 assert torch.equal(tensor, all_of_them.weights[epoch][name])
+
+
+@dataclass(frozen=True)
+class Norms(Recorder):
+    """Norm of the first layer, and which samples a step saw."""
+
+    kind = "norms"
+
+    def record(self, step, model, batch, loss):
+        return {"norm": float(next(model.parameters()).detach().norm()), "samples": len(batch[1])}
+
+
+def test_recorders_write_down_numbers_every_so_many_steps(begun):
+    recorders = (ProgressRecorder(), Norms(every=3))
+    training = replace(BEGUN, recipe=replace(RECIPE, batch_size=30), recorders=recorders)
+    run = execute([training], {})[0]
+    assert run.records.keys() == {"progress(every=1)", "norms(every=3)"}
+    progress, norms = (run.recorded(recorder) for recorder in recorders)
+    # 100 samples in batches of 30 are 4 steps an epoch.
+    assert progress["step"].tolist() == list(range(8))
+    assert norms["step"].tolist() == [0, 3, 6]
+    assert norms["samples"].tolist() == [30, 10, 30]
+    first = next(run.network(0).parameters())
+    assert norms["norm"][0] == pytest.approx(float(first.detach().norm()), rel=1e-6)
+    assert progress["loss"][-1] < progress["loss"][0]
+    assert (progress["gradient_norm"] > 0).all()
+    assert all(0 <= share <= 1 for share in progress["accuracy"])
+
+
+def test_recorders_leave_the_training_as_it_is():
+    plain = replace(BEGUN, network=Network.of("resnet", blocks=(2,), copies=2, size=10),
+                    data=ImageData(per_class=4, flatten=False), checkpoints=())  # fmt: skip
+    watched = replace(plain, recorders=(ProgressRecorder(),))
+    weights = [execute([each], {})[0].weights[2] for each in (plain, watched)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_records_are_stored_with_the_entry():
+    training = replace(BEGUN, recorders=(ProgressRecorder(every=2),))
+    run = execute([training], {})[0]
+    read = unpack(pack(run), training)
+    for name, numbers in run.records.items():
+        assert numbers.keys() == read.records[name].keys()
+        assert all(torch.equal(numbers[n], read.records[name][n]) for n in numbers)
+
+
+def test_a_recorder_that_never_records_is_a_sentence():
+    with pytest.raises(LawscopeError, match="every=1 or more, got 0"):
+        ProgressRecorder(every=0)
+
+
+@pytest.mark.usefixtures("toys")
+def test_a_family_registers_networks_in_files_of_its_own():
+    training = Training(Network.of("toy-linear"), RECIPE, ImageData(per_class=5))
+    assert [type(m).__name__ for m in execute([training], {})[0].network()] == ["Linear"]
+    with pytest.raises(LawscopeError, match=r"no network 'toy-liner': choose toy-linear"):
+        execute([Training(Network.of("toy-liner"))], {})

@@ -1,47 +1,26 @@
-"""The studies of next-token prediction: run small, claims judged both ways, text as data."""
+"""The studies of next-token prediction: text as data, models that are absent, one's own."""
 
 import builtins
-import io
-import json
 
 import numpy as np
 import pytest
 import torch
+from tests.studies.examples.next_token import EXAMPLES
 from tests.studies.memory import Memory
 
 from lawscope.errors import LawscopeError
-from lawscope.laws.next_token import next_token
+from lawscope.laws.next_token.law import next_token
 from lawscope.studies import registry
-from lawscope.studies.execute import execute, objective_of
+from lawscope.studies.datasets import samples_of
+from lawscope.studies.execute import execute
 from lawscope.studies.lab import Lab
-from lawscope.studies.next_token import (
-    architectures,
-    information_flow,
-    law,
-    model_size,
-    pictures,
-    tasks,
-    training,
-    vocabulary,
-)
+from lawscope.studies.next_token import architectures, law
 from lawscope.studies.next_token._features import features_of, residuals_of
 from lawscope.studies.next_token._language import TINY, training_of
-from lawscope.studies.plan import Data
-from lawscope.studies.result import from_json, to_json
-from lawscope.studies.samples import samples_of
-from lawscope.studies.study import NOT_SHOWN, NOT_TRIED, PRESETS, SHOWN
-from lawscope.zoo.language import gpt
-
-STUDIES = {
-    "law": law,
-    "architectures": architectures,
-    "training": training,
-    "model-size": model_size,
-    "information-flow": information_flow,
-    "vocabulary": vocabulary,
-    "tasks": tasks,
-    "pictures": pictures,
-}
+from lawscope.studies.panels import quietly
+from lawscope.studies.study import HOLDS, NOT_TRIED
+from lawscope.training.language import Objective
+from lawscope.zoo.networks.language import gpt
 
 
 @pytest.fixture(scope="module")
@@ -55,30 +34,11 @@ def nothing_named(monkeypatch):
         monkeypatch.delenv(variable, raising=False)
 
 
-def smoke(name, memory):
-    study = registry.find(f"next-token/{name}")
-    settings = json.loads(json.dumps(study.settings["smoke"]))
-    measured = study.measure(Lab(settings, memory))
-    return study, from_json(json.loads(json.dumps(to_json(measured), allow_nan=False)))
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_smoke_trains_measures_every_claim_and_draws(name, memory):
-    study, numbers = smoke(name, memory)
-    assert study is STUDIES[name].STUDY
-    assert set(study.settings) == set(study.minutes) == set(PRESETS)
-    planned = {each.key for each in study.plan(study.settings["smoke"])}
-    assert planned <= memory.runs.keys()
-    if name != "law":  # its pretrained models are not here
-        assert [j.why for j in study.judge(numbers) if j.verdict == NOT_TRIED] == []
-    picture = io.BytesIO()
-    study.figure(numbers).savefig(picture)
-    assert picture.tell() > 5000
-
-
 def test_studies_share_their_trainings():
-    cpu = {name: module.STUDY.settings["cpu"] for name, module in STUDIES.items()}
-    keys = {name: {t.key for t in module.STUDY.plan(cpu[name])} for name, module in STUDIES.items()}
+    keys = {}
+    for name in registry.choose("next-token"):
+        study = registry.find(name)
+        keys[name.partition("/")[2]] = {t.key for t in study.plan(study.settings["cpu"])}
     for name in ("information-flow", "vocabulary", "pictures"):
         assert keys[name] == keys["training"]
     for name in ("law", "model-size", "tasks"):
@@ -121,7 +81,7 @@ def test_features_kept_and_features_streamed_give_the_same_residual(memory):
     np.testing.assert_allclose(kept, streamed.pr, rtol=1e-9)
 
 
-def test_a_masked_model_looks_ahead_and_is_told_of_hidden_tokens_alone():
+def test_a_masked_model_looks_ahead_and_learns_from_hidden_tokens_alone():
     torch.manual_seed(0)
     ids = torch.randint(0, 50, (2, 8))
     changed = ids.clone()
@@ -131,7 +91,9 @@ def test_a_masked_model_looks_ahead_and_is_told_of_hidden_tokens_alone():
         model.head.weight.data.normal_()
         early = model(ids)[:, 0], model(changed)[:, 0]
         assert torch.equal(*early) == causal
-    objective = objective_of(training_of(TINY, causal=False))
+    task = training_of(TINY, causal=False).task
+    assert task.mask == TINY["vocabulary"]
+    objective = Objective(task.mask)
     seen = []
 
     def spy(tokens):
@@ -145,22 +107,18 @@ def test_a_masked_model_looks_ahead_and_is_told_of_hidden_tokens_alone():
     assert torch.equal(seen[0][~hidden], ids[~hidden])
 
 
-def test_text_is_named_as_text():
-    with pytest.raises(LawscopeError, match="is no text"):
-        samples_of(Data("mnist", size=8, vocabulary=300))
-
-
 def test_without_transformers_only_our_own_model_is_trained(monkeypatch, memory):
     monkeypatch.setattr(architectures, "find_spec", lambda name: None)
-    assert len(architectures.plan(architectures.SMOKE)) == 1
-    numbers = architectures.measure(Lab(architectures.SMOKE, memory))
-    verdicts = architectures.STUDY.judge(numbers)
-    assert [j.verdict == NOT_TRIED for j in verdicts] == [False] + [True] * 5
-    assert 'pip install "lawscope[llm]"' in verdicts[1].why
+    settings = architectures.STUDY.settings["smoke"]
+    assert len(architectures.plan(settings)) == 1
+    numbers = architectures.measure(Lab(settings, memory))
+    (claim,) = architectures.STUDY.judge({"network": numbers}).claims
+    assert claim.verdict == NOT_TRIED
+    assert 'pip install "lawscope[llm]"' in claim.column.why
 
 
 def test_a_style_without_transformers_is_a_sentence(monkeypatch):
-    from lawscope.zoo.networks import build
+    from lawscope.zoo.networks.catalogue import build
 
     real = builtins.__import__
 
@@ -180,125 +138,64 @@ def test_a_style_without_transformers_is_a_sentence(monkeypatch):
 def test_absent_models_are_not_tried_and_say_how_to_get_them(monkeypatch, tmp_path, memory):
     monkeypatch.setenv("LAWSCOPE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    settings = {**law.SMOKE, "models": list(law.HOW)}
-    verdicts = law.STUDY.judge(law.measure(Lab(settings, memory)))
-    assert [j.verdict == NOT_TRIED for j in verdicts] == [False] * 2 + [True] * 4
-    assert "put it into the subfolder smollm2" in verdicts[-1].why
+    settings = {**law.STUDY.settings["smoke"], "models": list(law.HOW)}
+    claims = law.STUDY.judge({"network": law.measure(Lab(settings, memory))}).claims
+    assert {claim.verdict for claim in claims} == {NOT_TRIED}
+    assert "put it into the subfolder smollm2" in claims[1].column.why
 
 
-def test_a_model_of_your_own_is_measured_on_your_own_text(monkeypatch, tmp_path, memory):
+def test_a_model_is_judged_on_text_of_its_own_kind():
+    numbers = {**EXAMPLES["next-token/law"][0], "texts": {}}
+    stories, other, *_ = law.STUDY.judge({"network": numbers}).claims
+    assert (stories.verdict, other.verdict) == (NOT_TRIED, HOLDS)
+    assert law.EMBEDDED in stories.column.why
+
+
+def small_llama(folder, **config):
+    """Save a Llama of 5 tokens that has learned nothing, with its tokenizer."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    words = ["a", "b", "c", "d", "<unk>"]
-    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
+    words = {word: i for i, word in enumerate(["a", "b", "c", "d", "<unk>"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(tmp_path / "mine")
-    config = LlamaConfig(
-        vocab_size=5, hidden_size=8, num_hidden_layers=4, num_attention_heads=2,
-        intermediate_size=16, bos_token_id=None, eos_token_id=None,
-    )  # fmt: skip
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
     torch.manual_seed(0)
-    LlamaForCausalLM(config).save_pretrained(tmp_path / "mine")
-    letters = np.random.default_rng(0).choice(words[:4], size=2000)
+    LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=5, hidden_size=8, num_hidden_layers=4, num_attention_heads=2,
+            intermediate_size=16, eos_token_id=None, **config,
+        )
+    ).save_pretrained(folder)  # fmt: skip
+
+
+def test_a_model_of_your_own_is_measured_on_your_own_text(monkeypatch, tmp_path, memory):
+    small_llama(tmp_path / "mine", bos_token_id=None)
+    letters = np.random.default_rng(0).choice(["a", "b", "c", "d"], size=2000)
     (tmp_path / "text.txt").write_text(" ".join(letters) + "\n")
     monkeypatch.setenv("LAWSCOPE_LANGUAGE_MODEL", str(tmp_path / "mine"))
     monkeypatch.setenv("LAWSCOPE_TEXT", str(tmp_path / "text.txt"))
-    settings = {**law.SMOKE, "pretrained": {**law.SMOKE["pretrained"], "tokens": 1500}}
+    settings = law.STUDY.settings["smoke"]
+    settings = {**settings, "pretrained": {**settings["pretrained"], "tokens": 1500}}
     numbers = law.measure(Lab(settings, memory))
-    assert numbers["text"] == "text.txt"
+    assert (numbers["text"], numbers["texts"]) == ("text.txt", {"mine": "text.txt"})
     assert numbers["absent"] == {}
     row = numbers["models"]["mine"]
     assert (len(row["pr"]), row["d"]) == (5, 8)
     assert 1500 <= row["n"] <= 1500 + 32
 
 
-def test_bends_in_words():
-    bend = {"blocks": 1, "share": -0.25, "interval": [-0.3, -0.21]}
-    assert law.bend_text({"bend": bend}) == "the last block leaves the line: -25 % of the fall"
-
-
-def line(slope, *, blocks=4, start=0.9, r=None, untrained=None, **more):
-    pr = [1.0] + [start * np.exp(slope * i) for i in range(blocks)]
-    row = {
-        "seed": 0, "pr": pr, "pr_cv": pr, "pr_onehot": pr, "slope": slope, "rho": np.exp(slope),
-        "r": float(np.sign(slope)) if r is None else r, "control": None, **more,
-        "interval": {"slope": [slope - 1e-3, slope + 1e-3]},
-    }  # fmt: skip
-    return row if untrained is None else {**row, "control": line(untrained, blocks=blocks)}
-
-
-def along(*slopes):
-    starts = np.linspace(0.9, 0.7, len(slopes)) if slopes[-1] < 0 else [0.5, 0.7, 0.9]
-    rows = [
-        {"step": step, **line(slope, start=start)}
-        for step, (slope, start) in enumerate(zip(slopes, starts, strict=True))
-    ]
-    return {"seed": 0, "history": rows}
-
-
-def shuffled(slope, deviation, *, onehot=None, fuzziness=(9.0, 8.0, 7.0, 6.0, 5.0)):
-    blocks = {sign: line(slope, start=0.8 + deviation * sign)["pr"][1:] for sign in (-1, 1)}
-    rows = [[0.9 + 0.01 * sign, *blocks[sign]] for sign in (-1, 1)] * 10
-    middle = np.mean(rows, axis=0)
-    own = line(slope, start=0.8)
-    mean = middle.tolist() if onehot is None else onehot
-    return {**own, "pr_onehot": mean, "shuffled": rows, "fuzziness": list(fuzziness)}
-
-
-def sizes(slopes, ends, r=-0.95):
-    rows = [
-        {**line(slope, r=r), "depth": depth, "width": depth, "pr_cv": [end]}
-        for depth, (slope, end) in enumerate(zip(slopes, ends, strict=True))
-    ]
-    return {"depth": rows, "width": rows}
-
-
-def models(slope, r, untrained):
-    names = (law.OURS, *law.HOW)
-    rows = {name: line(slope, r=r, untrained=untrained) for name in names}
-    return {"models": rows, "absent": {}, "text": "a text"}
-
-
-# For every study: numbers that show all its claims, and numbers that show none.
-MADE_UP = {
-    "law": (models(-0.01, -0.95, 0.01), models(-0.01, -0.8, -0.01)),
-    "architectures": (
-        {"styles": {s: [line(-0.1, untrained=0.01)] for s in architectures.NAMES}},
-        {"styles": {s: [line(-0.1, untrained=-0.01)] for s in architectures.NAMES}},
-    ),
-    "training": (
-        {"networks": [along(0.01, -0.1, -0.2)] * 2},
-        {"networks": [along(0.01, -0.1, -0.2), along(-0.01, 0.1, 0.2)]},
-    ),
-    "model-size": (
-        sizes([-0.3, -0.2, -0.1], [0.9, 0.8, 0.7]),
-        sizes([-0.1, 0.2, 0.1], [0.7, 0.8, 0.9], r=-0.5),
-    ),
-    "information-flow": (
-        {"networks": [{"targets": {"next": line(-0.1), "current": line(0.1)}}]},
-        {"networks": [{"targets": {"next": line(0.1), "current": line(-0.1)}}]},
-    ),
-    "vocabulary": (
-        {"networks": [shuffled(-0.01, 0.1)] * 2},
-        {"networks": [shuffled(0.01, 0.1, onehot=[1.0, 0.1, 0.2, 0.3, 0.4], fuzziness=range(1, 6)),
-                      shuffled(-0.3, 0.01)]},
-    ),
-    "tasks": (
-        {"masked": [line(-0.1, untrained=0.1, r=-0.95)], "masked_by_next": [line(0.1)]},
-        {"masked": [line(-0.1, untrained=-0.1, r=-0.5)], "masked_by_next": [line(-0.1)]},
-    ),
-    "pictures": (
-        {"networks": [{"silhouette": [0.0, 0.1, 0.2, 0.3], "silhouette_in_plane": [0, 0.1]}]},
-        {"networks": [{"silhouette": [0.3, 0.1, 0.2, 0.0], "silhouette_in_plane": [0.1, 0]}]},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_claim_can_be_shown_and_can_fail(name):
-    study = STUDIES[name].STUDY
-    good, bad = MADE_UP[name]
-    assert [j.verdict for j in study.judge(good)] == [SHOWN] * len(study.claims)
-    assert [j.verdict for j in study.judge(bad)] == [NOT_SHOWN] * len(study.claims)
-    assert {j.verdict for j in study.judge({})} == {NOT_TRIED}
+def test_a_model_writes_the_text_it_is_measured_on(tmp_path):
+    small_llama(tmp_path / "mine", bos_token_id=3)
+    settings = {"tokens": 1500, "window": 32, "batch": 8, "onehot": False}
+    state = torch.get_rng_state()
+    with quietly():
+        first, again = (
+            law.measure_pretrained(str(tmp_path / "mine"), law.SAMPLED, settings) for _ in range(2)
+        )
+    assert torch.equal(torch.get_rng_state(), state)
+    assert first.pr.tolist() == again.pr.tolist()
+    assert 1500 <= first.n <= 1500 + 2 * 32
+    small_llama(tmp_path / "none", bos_token_id=None)
+    with pytest.raises(LawscopeError, match="no first token"):
+        law.measure_pretrained(str(tmp_path / "none"), law.SAMPLED, settings)

@@ -9,8 +9,7 @@ from multiprocessing.context import SpawnProcess
 
 import pytest
 
-from lawscope.studies.crew import Done, Lost, Raised, Retried
-from lawscope.studies.pool import Pool
+from lawscope.studies.pool import Done, Failed, Pool, Retried
 
 
 class Suicide:
@@ -19,7 +18,7 @@ class Suicide:
     def __init__(self, mark, always):
         self.mark, self.always = mark, always
 
-    def __call__(self, tell):
+    def __call__(self, report):
         if self.always or not self.mark.exists():
             self.mark.write_text("dead")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -28,7 +27,7 @@ class Suicide:
 
 def until_over(pool):
     events = []
-    while not (events and isinstance(events[-1], (Done, Raised, Lost))):
+    while not (events and isinstance(events[-1], (Done, Failed))):
         events += pool.events(1.0)
     return events
 
@@ -41,7 +40,7 @@ def test_a_job_whose_process_dies_is_begun_once_more(tmp_path):
         pool.submit(8, Suicide(tmp_path / "mark", always=True))
         again, lost = until_over(pool)
         assert again == Retried(8)
-        assert lost.ticket == 8
+        assert lost.job_id == 8
         assert "out of memory?" in lost.why
         assert pool.free == 1
     finally:
@@ -53,8 +52,8 @@ import multiprocessing, os, signal
 from lawscope.studies.pool import Pool
 
 pool = Pool(2)
-for ticket in (1, 2):
-    pool.submit(ticket, str)
+for job_id in (1, 2):
+    pool.submit(job_id, str)
 heard = []
 while len(heard) < 2:
     heard += pool.events(1.0)
@@ -69,19 +68,21 @@ print([type(event).__name__ for event in heard])
 """
 
 
-def note_the_end(tell):
+def note_the_end(report):
     """A job that leaves something to be put away when its process ends."""
     import atexit
 
     atexit.register(print, "put away", file=sys.stderr, flush=True)
 
 
-def work_on(tell):
-    tell("begun")
+def work_on(report):
+    report("begun")
     signal.pause()
 
 
-def test_idle_processes_end_by_themselves_and_those_at_work_are_ended(capfd):
+def test_idle_processes_end_by_themselves_and_those_at_work_are_ended(capfd, monkeypatch):
+    # A busy machine may need longer to end a process that has imported torch.
+    monkeypatch.setattr("lawscope.studies.pool.CLOSING_SECONDS", 60.0)
     pool = Pool(2)
     pool.submit(1, note_the_end)
     until_over(pool)

@@ -13,25 +13,25 @@ from pathlib import Path
 import pytest
 
 from lawscope.errors import LawscopeError
-from lawscope.studies import on_ray
-from lawscope.studies.campaign import run
-from lawscope.studies.crew import Raised, Retried, Told
+from lawscope.studies import ray
+from lawscope.studies.pool import Failed, Progress, Retried
+from lawscope.studies.runner import run
 
 HERE = Path(__file__).parent
 # In a process of its own: Ray's own warnings are not ours to treat as errors.
 STUDY_ON_RAY = """
 import json, pathlib, sys
-from lawscope.studies import campaign, display
+from lawscope.studies import display, runner
 said, heard = [], {}
 display.Display.say = lambda self, sentence: said.append(sentence)
 
-def advance(self, ticket, news):
-    heard[ticket] = news
+def advance(self, job_id, news):
+    heard[job_id] = news
     if len(heard) == 2:
         pathlib.Path("both-train").touch()
 
 display.Display.advance = advance
-result = campaign.run("toy/slow", preset="paper", on="ray", jobs=2, out=sys.argv[1])
+result = runner.run("toy/slow", preset="paper", on="ray", jobs=2, out=sys.argv[1])
 print(json.dumps({"status": result.status, "said": said, "heard": len(heard)}))
 """
 
@@ -83,7 +83,7 @@ def test_a_worker_lost_in_mid_training_is_retried(toys):
     assert driver.returncode == 0, err
     outcome = json.loads(out)
     assert outcome["status"] == "done"
-    assert outcome["said"] == ["A worker was lost; its work is begun again."]
+    assert outcome["said"] == ["A worker was lost; its job is begun again."]
     assert outcome["heard"] >= 2
     assert len(list((toys / "store/entries").iterdir())) == 12
     assert (toys / "out/toy/slow.paper.json").exists()
@@ -100,12 +100,12 @@ def test_an_address_where_nobody_answers_is_a_sentence(toys):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
         address = f"ray://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(LawscopeError, match=f"Ray cannot be reached at {address}.*--on local"):
+        with pytest.raises(LawscopeError, match=f"Ray cannot be reached at {address}"):
             run("toy/quick", preset="smoke", on=address, out=toys / "out")
 
 
 def test_an_address_that_stays_silent_is_given_up(monkeypatch):
-    monkeypatch.setattr(on_ray, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(ray, "CONNECT_SECONDS", 0.2)
 
     def silent(address, timeout):
         threading.Event().wait(timeout)
@@ -113,7 +113,7 @@ def test_an_address_that_stays_silent_is_given_up(monkeypatch):
 
     monkeypatch.setattr(socket, "create_connection", silent)
     with pytest.raises(LawscopeError, match=r"ray://10\.1\.2\.3:10001 \(timed out\)"):
-        on_ray._connect(None, "ray://10.1.2.3:10001", None)
+        ray._connect(None, "ray://10.1.2.3:10001", None)
 
 
 class Patience:
@@ -137,34 +137,34 @@ def test_a_known_cluster_that_is_gone_is_a_sentence(tmp_path, monkeypatch, known
             address = f"ray://{address}" if "scheme" in known else address
             monkeypatch.setenv("RAY_ADDRESS", address)
         with pytest.raises(LawscopeError, match=f"ray://auto, which is .*{address[-5:]} .*refused"):
-            on_ray._connect(Patience(), "ray://auto", None)
+            ray._connect(Patience(), "ray://auto", None)
 
 
 @pytest.mark.parametrize("on", ["ray://auto", "ray://{address}"])
 def test_a_port_that_accepts_and_never_answers_is_given_up(monkeypatch, on):
     pytest.importorskip("ray", reason="needs lawscope[cluster]")
-    monkeypatch.setattr(on_ray, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(ray, "CONNECT_SECONDS", 0.5)
     monkeypatch.delenv("RAY_USE_TLS", raising=False)
     with socket.create_server(("", 0)) as mute:  # Ray looks for its own node at another address
         port = mute.getsockname()[1]
         address = f"127.0.0.1:{port}"
         monkeypatch.setenv("RAY_ADDRESS", address)
         with pytest.raises(LawscopeError, match=f":{port} .*nothing that speaks gRPC answered"):
-            on_ray._connect(Patience(), on.format(address=address), None)
+            ray._connect(Patience(), on.format(address=address), None)
 
 
 def test_who_names_a_token_has_it_shown_to_the_cluster(monkeypatch):
     pytest.importorskip("ray", reason="needs lawscope[cluster]")
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
-    on_ray._import_ray()
+    ray._import_ray()
     assert "RAY_AUTH_MODE" not in os.environ
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    on_ray._import_ray()
+    ray._import_ray()
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
     monkeypatch.delenv("RAY_AUTH_MODE")
-    on_ray._import_ray()
+    ray._import_ray()
     assert os.environ["RAY_AUTH_MODE"] == "token"
 
 
@@ -174,10 +174,10 @@ def test_no_cluster_at_all_is_a_sentence(monkeypatch):
     monkeypatch.setattr(services, "find_bootstrap_address", lambda folder: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(LawscopeError, match=r"ray://auto \(Could not find any running Ray"):
-        on_ray._connect(Patience(), "ray://auto", None)
+        ray._connect(Patience(), "ray://auto", None)
     monkeypatch.setenv("RAY_ADDRESS", "local")
-    with pytest.raises(LawscopeError, match="RAY_ADDRESS is 'local', which is no running cluster"):
-        on_ray._connect(Patience(), "ray://auto", None)
+    with pytest.raises(LawscopeError, match="RAY_ADDRESS is 'local', which is not a"):
+        ray._connect(Patience(), "ray://auto", None)
 
 
 def test_where_ray_ends_the_program_we_say_why_unless_somebody_else_ends_it():
@@ -185,9 +185,9 @@ def test_where_ray_ends_the_program_we_say_why_unless_somebody_else_ends_it():
         return Patience(lambda **settings: sys.exit(code))
 
     with pytest.raises(LawscopeError, match=r"reached at ray \(no raylet\)"):
-        on_ray._connect(exit_with("no raylet"), "ray", 1)
+        ray._connect(exit_with("no raylet"), "ray", 1)
     with pytest.raises(SystemExit):
-        on_ray._connect(exit_with(signal.SIGTERM), "ray", 1)
+        ray._connect(exit_with(signal.SIGTERM), "ray", 1)
 
 
 @pytest.mark.parametrize(
@@ -195,15 +195,15 @@ def test_where_ray_ends_the_program_we_say_why_unless_somebody_else_ends_it():
 )
 def test_what_is_no_address_is_a_sentence(on):
     with pytest.raises(LawscopeError, match="choose local, ray, ray://auto or ray://host:port"):
-        on_ray.check_place(on)
+        ray.check_place(on)
 
 
 def test_the_board_tells_of_progress_and_of_jobs_begun_again():
-    board = on_ray._Board()
+    board = ray._Board()
     board.begin(1)
     board.put(1, 10)
     board.put(1, 20)
-    assert board.take() == [Told(1, 20)]
+    assert board.take() == [Progress(1, 20)]
     assert board.take() == []
     board.begin(1)
     assert board.take() == [Retried(1)]
@@ -223,8 +223,8 @@ def test_an_exception_on_the_cluster_comes_back_as_an_event():
         tell("dividing")
         return 1 / 0
 
-    board = on_ray._Board()
-    event = on_ray._work(3, fail, Remote(board))
-    assert isinstance(event, Raised)
+    board = ray._Board()
+    event = ray._work(3, fail, Remote(board))
+    assert isinstance(event, Failed)
     assert event.why == "ZeroDivisionError: division by zero"
-    assert board.take() == [Told(3, "dividing")]
+    assert board.take() == [Progress(3, "dividing")]

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +12,20 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from lawscope.errors import LawscopeError
-from lawscope.report.study_text import print_result
-from lawscope.studies import saved
+from lawscope.studies import result as saved
 from lawscope.studies.registry import find
 from lawscope.studies.result import StudyResult, from_json, to_json, without_numbers
+from lawscope.studies.study import Claim, Judgement, Question
+from lawscope.studies.terminal import print_result
 
 NUMBERS = {"loss": [0.123456789, 2.0], "D": [3.0, 1.0], "nothing": math.nan, "note": "fine"}
 
 
-def result_of(name="toy/quick", preset="smoke", date="2024-05-01T10:00:00Z", numbers=NUMBERS):
+def result_of(name="toy/quick", preset="cpu", date="2024-05-01T10:00:00Z", numbers=NUMBERS):
     study = find(name)
     settings = study.settings[preset]
-    return StudyResult(name, preset, settings, numbers, tuple(study.judge(numbers)), 12.34, date)
+    by_protocol = {"network": numbers}
+    return saved.judge(StudyResult(name, preset, settings, by_protocol, Judgement(), 12.34, date))
 
 
 @pytest.fixture
@@ -33,8 +36,8 @@ def result(toys):
 def test_to_dict_is_json_and_from_dict_takes_it_back(result):
     document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     again = StudyResult.from_dict(document)
-    assert again.numbers["loss"] == NUMBERS["loss"]
-    assert math.isnan(again.numbers["nothing"])
+    assert again.numbers["network"]["loss"] == NUMBERS["loss"]
+    assert math.isnan(again.numbers["network"]["nothing"])
     assert again.claims == result.claims
     assert again.to_dict() == result.to_dict()
 
@@ -53,38 +56,36 @@ def test_what_is_no_json_value_is_a_sentence():
 
 
 def test_table_verdicts_and_plot(result):
-    assert list(result.table()["verdict"]) == ["shown", "not shown", "not tried"]
+    assert list(result.table()["verdict"]) == ["holds", "does not hold", "not tried"]
     assert result.table()["measured"][0] == 0.123456789
-    assert result.verdicts["the loss is positive"] == "shown"
+    assert result.verdicts["the loss is positive"] == "holds"
     assert isinstance(result.plot(), Figure)
 
 
 def test_a_result_without_numbers_says_why(toys):
-    empty = without_numbers(
-        find("toy/quick"), name="toy/quick", preset="cpu", settings={}, status="not tried",
-        why="MNIST is not here.", date="2024-05-01T10:00:00Z",
-    )  # fmt: skip
-    assert {claim.why for claim in empty.claims} == {"MNIST is not here."}
+    empty = without_numbers("toy/quick", "cpu", {}, "not tried", "MNIST is not here.")
+    assert {claim.column.why for claim in empty.claims} == {"MNIST is not here."}
     with pytest.raises(LawscopeError, match=r"no figure: MNIST is not here\."):
         empty.plot()
 
 
 def test_save_and_load_the_latest_or_the_preset_asked_for(toys):
-    saved.save(result_of(), toys, b"picture")
-    saved.save(result_of(preset="cpu", date="2024-05-02T10:00:00Z"), toys, None)
+    saved.save(result_of(preset="smoke"), toys, b"picture")
+    saved.save(result_of(date="2024-05-02T10:00:00Z"), toys, None)
     assert (toys / "toy/quick.smoke.png").read_bytes() == b"picture"
     assert saved.load("toy/quick", toys).preset == "cpu"
     assert saved.load("toy/quick", toys, "smoke").preset == "smoke"
-    saved.save(result_of(), toys, None)
+    saved.save(result_of(preset="smoke"), toys, None)
     assert not (toys / "toy/quick.smoke.png").exists()
 
 
 def test_the_summary_of_a_family_is_compact_rounded_and_readable(toys):
-    path = saved.save_family([result_of(), result_of("toy/two-words")], toys)
-    assert path == toys / "toy.smoke.json"
+    path = saved.summary_file(toys, "toy/quick", "cpu")
+    saved.save_family([result_of(), result_of("toy/two-words")], path)
     document = json.loads(path.read_text())
+    assert path.name == "toy.json"
     assert document["family"] == "toy"
-    assert document["studies"][0]["numbers"]["loss"] == [0.123457, 2.0]
+    assert document["studies"][0]["numbers"]["network"]["loss"] == [0.123457, 2.0]
     assert len(path.read_text().splitlines()) == 4
     read = saved.load("toy/two-words", toys)
     assert read.name == "toy/two-words"
@@ -92,16 +93,35 @@ def test_the_summary_of_a_family_is_compact_rounded_and_readable(toys):
     assert read.verdicts == result_of().verdicts
 
 
-def test_the_summary_of_another_preset_leaves_that_of_cpu_alone(toys):
-    kept = saved.save_family([result_of(preset="cpu")], toys)
-    before = kept.read_bytes()
-    saved.save_family([result_of(preset="smoke", date="2024-05-02T10:00:00Z")], toys)
-    saved.save_family([result_of(preset="paper", date="2024-05-03T10:00:00Z")], toys)
-    assert kept == toys / "toy.json"
-    assert kept.read_bytes() == before
+def test_the_summary_of_each_preset_has_a_file_of_its_own(toys):
+    for day, preset in enumerate(("cpu", "smoke", "paper"), 1):
+        result = result_of(preset=preset, date=f"2024-05-0{day}T10:00:00Z")
+        saved.save_family([result], saved.summary_file(toys, "toy/quick", preset))
     assert saved.load("toy/quick", toys).preset == "paper"
     for preset in ("smoke", "cpu", "paper"):
         assert saved.load("toy/quick", toys, preset).preset == preset
+
+
+@pytest.mark.parametrize("summary", [True, False])
+def test_stored_numbers_are_judged_again_by_the_claims_of_today(toys, monkeypatch, summary):
+    if summary:
+        path = toys / "toy.json"
+        saved.save_family([result_of(), result_of("toy/two-words")], path)
+    else:
+        path = saved.save(result_of(), toys)
+    study = find("toy/quick")
+    asked = Question("how large?", lambda n: n["loss"][0], lambda loss: f"{loss:g}")
+    turned = Claim("the loss is below 1", "1", lambda n: n["loss"][0], lambda loss: loss < 1)
+    changed = replace(study, claims=(turned,), questions=(asked,))
+    monkeypatch.setattr("toy_studies.toy.quick.STUDY", changed)
+    judged = saved.judge_file(path)[0]
+    read = saved.load_results(path)[0]
+    assert read.verdicts == judged.verdicts == {"the loss is below 1": "holds"}
+    assert read.judgement.questions[0].verdict == "0.123457"
+    assert read.numbers["network"]["loss"][1] == 2.0
+    assert read.date == "2024-05-01T10:00:00Z"
+    with pytest.raises(LawscopeError, match=r"no results in .*other\.json"):
+        saved.judge_file(toys / "other.json")
 
 
 @pytest.mark.parametrize(
@@ -110,10 +130,10 @@ def test_the_summary_of_another_preset_leaves_that_of_cpu_alone(toys):
         "{",
         "[]",
         '{"studies": []}',
-        '{"versions": {}, "studies": [{}]}',
-        '{"versions": {}, "studies": [5]}',
-        '{"versions": {}, "studies": 5}',
-        '{"versions": {}, "studies": [{"name": "toy/quick"}]}',
+        '{"family": "toy", "versions": {}, "studies": [{}]}',
+        '{"family": "toy", "versions": {}, "studies": [5]}',
+        '{"family": "toy", "versions": {}, "studies": 5}',
+        '{"family": "toy", "versions": {}, "studies": [{"name": "toy/quick"}]}',
     ],
 )
 def test_a_damaged_summary_is_a_sentence_with_its_name(toys, text):
@@ -126,7 +146,7 @@ def test_a_damaged_summary_is_a_sentence_with_its_name(toys, text):
 def test_a_result_of_other_types_is_a_sentence_with_its_name(toys, changed):
     path = saved.save(result_of(), toys)
     path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
-    with pytest.raises(LawscopeError, match=r"quick\.smoke\.json is not a whole result"):
+    with pytest.raises(LawscopeError, match=r"quick\.cpu\.json is not a whole result"):
         saved.load("toy/quick", toys)
 
 
@@ -138,24 +158,19 @@ def test_results_that_may_not_be_read_are_a_sentence(toys, monkeypatch):
 
     for name in ("read_text", "exists"):
         monkeypatch.setattr(Path, name, denied)
-    with pytest.raises(LawscopeError, match=r"quick\.smoke\.json may not be read"):
-        saved.load("toy/quick", toys, "smoke")
-
-
-def test_an_unknown_mode_is_a_sentence(toys):
-    with pytest.raises(LawscopeError, match="--mode bogus is not known; choose eval or train"):
-        saved.load("toy/quick", toys, mode="bogus")
+    with pytest.raises(LawscopeError, match=r"quick\.cpu\.json may not be read"):
+        saved.load("toy/quick", toys, "cpu")
 
 
 def test_no_result_damaged_results_and_unknown_studies_are_sentences(toys):
-    with pytest.raises(LawscopeError, match=r"no result of toy/quick in .*study run toy/quick"):
+    with pytest.raises(LawscopeError, match=r"no result of toy/quick in .*run the study first"):
         saved.load("toy/quick", toys)
     with pytest.raises(LawscopeError, match="There is no study 'toy/quik'"):
         saved.load("toy/quik", toys)
     path = saved.save(result_of(), toys)
     for text in ("{", "[]", '{"name": "toy/quick"}'):
         path.write_text(text)
-        with pytest.raises(LawscopeError, match=r"quick\.smoke\.json is not a.* result"):
+        with pytest.raises(LawscopeError, match=r"quick\.cpu\.json is not a.* result"):
             saved.load("toy/quick", toys)
 
 
@@ -165,7 +180,7 @@ def test_terminal_shows_claims_numbers_and_figure(result):
     text = console.file.getvalue()
     assert "the loss is positive" in text
     assert "0.123" in text
-    assert "not shown" in text
-    assert "KeyError('unicorns')" in text
-    assert "D: 3.00, 1.00" in text
+    assert "does not hold" in text
+    assert "no unicorn was found" in text
+    assert "D: 2.00 [1.00, 3.00]" in text
     assert "figure: out/quick.png" in text

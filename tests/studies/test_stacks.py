@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lawscope.studies.plan import Network, Training
-from lawscope.studies.stacks import MOST_NETWORKS, MOST_SECONDS, stacks_of, with_starts
+from lawscope.studies.plan import Network, Training, with_starts
+from lawscope.studies.scheduler import MOST_NETWORKS, MOST_SECONDS, stacks_of
 
 
 def trainings(count, depth=4):

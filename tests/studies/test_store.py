@@ -13,15 +13,17 @@ import pytest
 import torch
 
 from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.studies import clearing, entry, uses
-from lawscope.studies.finished import Run
-from lawscope.studies.plan import Data, Network, Training
+from lawscope.studies import entry
+from lawscope.studies import store as store_module
+from lawscope.studies.datasets import ImageData
+from lawscope.studies.entry import Run
+from lawscope.studies.plan import Network, Training
 from lawscope.studies.store import FullDiskError, Store
 from lawscope.training.recipe import Recipe
-from lawscope.zoo.networks import build
+from lawscope.zoo.networks.catalogue import build
 
 TRAINING = Training(
-    Network.of("feedforward", depth=3), Recipe(epochs=2), Data(per_class=10), checkpoints=(0,)
+    Network.of("feedforward", depth=3), Recipe(epochs=2), ImageData(per_class=10), checkpoints=(0,)
 )
 
 
@@ -114,19 +116,19 @@ def exchange_it(place):
 )
 def test_damage_is_seen_reported_and_removed(full, damage):
     damage(full.place(TRAINING.key))
-    assert not full.sound(TRAINING)
+    assert not full.has(TRAINING)
     with pytest.raises(entry.DamagedEntryError, match=TRAINING.key):
         full.run(TRAINING)
     with pytest.warns(LawscopeWarning, match=f"{TRAINING.key}.*trained again"):
-        full.discard_damaged(TRAINING)
+        full.remove_damaged(TRAINING)
     assert full.entries() == []
     full.write(entry.pack(run_of()))
-    assert full.sound(TRAINING)
+    assert full.has(TRAINING)
 
 
 def test_a_sound_entry_is_not_discarded(full):
-    full.discard_damaged(TRAINING)
-    assert full.sound(TRAINING)
+    full.remove_damaged(TRAINING)
+    assert full.has(TRAINING)
 
 
 def test_a_full_disk_says_what_is_saved_and_leaves_nothing_half_written(full, monkeypatch):
@@ -141,7 +143,7 @@ def test_a_full_disk_says_what_is_saved_and_leaves_nothing_half_written(full, mo
     assert full.entries() == [TRAINING.key]
     assert list((full.folder / "unfinished").iterdir()) == []
     full.write(entry.pack(run_of(other)))
-    assert full.sound(other)
+    assert full.has(other)
 
 
 def test_a_store_of_another_version_is_a_sentence(full):
@@ -176,7 +178,7 @@ def test_where_it_is_by_default(tmp_path, monkeypatch):
 HOLDER = """
 import sys, time
 from lawscope.studies.store import Store
-claim = Store(sys.argv[1]).claim("abc")
+claim = Store(sys.argv[1]).lock("abc")
 print("held" if claim else "busy", flush=True)
 time.sleep(60)
 """
@@ -188,20 +190,20 @@ def test_a_claim_is_exclusive_between_processes_and_vanishes_when_one_is_killed(
     )
     try:
         assert holder.stdout.readline() == "held\n"
-        assert store.claim("abc") is None
-        assert store.held() == ["abc"]
-        store.claim("other").release()
+        assert store.lock("abc") is None
+        assert store.locked() == ["abc"]
+        store.lock("other").release()
     finally:
         holder.kill()
         holder.communicate()
-    claim = store.claim("abc")
+    claim = store.lock("abc")
     assert claim is not None
     claim.release()
-    assert store.held() == []
+    assert store.locked() == []
 
 
 def note(store, tmp_path, training, name="result.json"):
-    uses.note_use(store, "toy/quick", "smoke", tmp_path / name, {training.key: training})
+    store.note_use("toy/quick", "smoke", tmp_path / name, {training.key: training})
     return tmp_path / name
 
 
@@ -209,46 +211,46 @@ def test_gc_keeps_what_a_result_needs(full, tmp_path):
     other = replace(TRAINING, seed=1)
     full.write(entry.pack(run_of(other)))
     note(full, tmp_path, TRAINING).write_text("{}")
-    asked = clearing.clear(full, dry_run=True)
+    asked = full.collect_garbage(dry_run=True)
     assert asked.entries == 1
     assert asked.bytes == full.size(other.key) > 0
     assert len(full.entries()) == 2
-    assert clearing.clear(full) == asked
+    assert full.collect_garbage() == asked
     assert full.entries() == [TRAINING.key]
 
 
 def test_gc_keeps_an_unfinished_study_for_a_month(full, tmp_path, monkeypatch):
     note(full, tmp_path, TRAINING)
-    assert clearing.clear(full).entries == 0
+    assert full.collect_garbage().entries == 0
     later = time.time() + 31 * 86400
     monkeypatch.setattr(time, "time", lambda: later)
-    assert clearing.clear(full).entries == 1
-    assert uses.uses(full) == []
+    assert full.collect_garbage().entries == 1
+    assert full.uses() == []
 
 
 def test_gc_removes_what_a_past_revision_trained(full, tmp_path, monkeypatch):
     note(full, tmp_path, TRAINING).write_text("{}")
-    monkeypatch.setattr(clearing, "REVISION", clearing.REVISION + 1)
-    assert clearing.clear(full).entries == 1
+    monkeypatch.setattr(store_module, "REVISION", store_module.REVISION + 1)
+    assert full.collect_garbage().entries == 1
 
 
 def test_gc_leaves_alone_what_is_being_trained_and_clears_leftovers(full):
-    claim = full.claim(TRAINING.key)
+    claim = full.lock(TRAINING.key)
     busy = full.folder / "unfinished" / f"{TRAINING.key}-abc"
     dead = full.folder / "unfinished" / "0123-abc"
     for folder in (busy, dead):
         folder.mkdir()
         (folder / "weights.safetensors").write_bytes(b"12345")
-    cleared = clearing.clear(full)
+    cleared = full.collect_garbage()
     claim.release()
     assert (cleared.entries, cleared.leftovers, cleared.bytes) == (0, 1, 5)
     assert busy.exists()
     assert not dead.exists()
-    assert full.sound(TRAINING)
+    assert full.has(TRAINING)
 
 
 def test_an_unreadable_note_protects_nothing(full, tmp_path):
     note(full, tmp_path, TRAINING).write_text("{}")
     (noted,) = (full.folder / "uses").iterdir()
     Path(noted).write_text("{")
-    assert uses.uses(full) == []
+    assert full.uses() == []

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.studies import clearing, entry, uses
-from lawscope.studies.finished import Run
+from lawscope.studies import entry
+from lawscope.studies import store as store_module
+from lawscope.studies.entry import Run
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.store import FullDiskError, Store
+from lawscope.studies.store import FullDiskError, Removed, Store
 
 TRAINING = Training(Network.of("feedforward", depth=3))
 
@@ -45,7 +46,7 @@ DENIED = failing(errno.EACCES, "Permission denied")
 def test_gc_frees_room_on_a_full_disk(store, monkeypatch):
     monkeypatch.setattr(tempfile, "mkdtemp", NO_ROOM)
     size = store.size(TRAINING.key)
-    assert clearing.clear(store) == clearing.Cleared(1, 0, size)
+    assert store.collect_garbage() == Removed(1, 0, size)
     assert store.entries() == []
 
 
@@ -53,7 +54,7 @@ def test_a_damaged_entry_goes_on_a_full_disk_too(store, monkeypatch):
     (store.place(TRAINING.key) / "run.json").write_text("{}")
     monkeypatch.setattr(tempfile, "mkdtemp", NO_ROOM)
     with pytest.warns(LawscopeWarning, match="trained again"):
-        store.discard_damaged(TRAINING)
+        store.remove_damaged(TRAINING)
     assert store.entries() == []
     with pytest.raises(FullDiskError, match="0 trainings are saved"):
         store.write(packed())
@@ -62,8 +63,8 @@ def test_a_damaged_entry_goes_on_a_full_disk_too(store, monkeypatch):
 def test_what_cannot_be_removed_is_a_sentence(store, monkeypatch):
     monkeypatch.setattr(tempfile, "mkdtemp", DENIED)
     with pytest.raises(LawscopeError, match=r"cannot be written \(Permission denied\)"):
-        clearing.clear(store)
-    assert store.sound(TRAINING)
+        store.collect_garbage()
+    assert store.has(TRAINING)
 
 
 def before(monkeypatch, place, name, happens):
@@ -77,11 +78,11 @@ def before(monkeypatch, place, name, happens):
     monkeypatch.setattr(place, name, late)
 
 
-@pytest.mark.parametrize("moment", ["size", "claim", "remove"])
+@pytest.mark.parametrize("moment", ["size", "lock", "remove"])
 def test_an_entry_that_another_gc_removes_meanwhile_is_not_counted(store, monkeypatch, moment):
     other = Store(store.folder)
     before(monkeypatch, store, moment, lambda: other.remove(TRAINING.key))
-    assert clearing.clear(store) == clearing.Cleared(0, 0, 0)
+    assert store.collect_garbage() == Removed(0, 0, 0)
 
 
 def test_leftovers_that_another_gc_removes_meanwhile(store, monkeypatch):
@@ -90,38 +91,38 @@ def test_leftovers_that_another_gc_removes_meanwhile(store, monkeypatch):
     (dead / "entry").mkdir(parents=True)
     remove = shutil.rmtree
     before(monkeypatch, shutil, "rmtree", lambda: remove(dead, ignore_errors=True))
-    clearing.clear(store)
+    store.collect_garbage()
     assert not dead.exists()
 
 
 def test_what_is_being_written_is_no_leftover_even_if_it_was_begun_a_moment_ago(store, monkeypatch):
-    claims, written = [], store.folder / "unfinished" / "0123-abc"
+    locks, written = [], store.folder / "unfinished" / "0123-abc"
 
     def begin():
-        claims.append(Store(store.folder).claim("0123"))
+        locks.append(Store(store.folder).lock("0123"))
         written.mkdir()
 
-    held = store.held
-    monkeypatch.setattr(store, "held", lambda: (held(), begin())[0])
-    clearing.clear(store)
+    held = store.locked
+    monkeypatch.setattr(store, "locked", lambda: (held(), begin())[0])
+    store.collect_garbage()
     assert written.exists()
-    claims[0].release()
+    locks[0].release()
 
 
 def test_a_note_that_vanishes_while_notes_are_read(store, tmp_path, monkeypatch):
-    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
+    store.note_use("toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
     (noted,) = (store.folder / "uses").iterdir()
     before(monkeypatch, Path, "read_bytes", lambda: noted.unlink(missing_ok=True))
-    assert uses.uses(store) == []
+    assert store.uses() == []
 
 
 def test_a_note_that_may_not_be_read_keeps_gc_from_removing(store, tmp_path, monkeypatch):
-    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
+    store.note_use("toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
     monkeypatch.setattr(Path, "read_bytes", DENIED)
     with pytest.raises(LawscopeError, match=r"cannot be read \(Permission denied\)"):
-        clearing.clear(store)
+        store.collect_garbage()
     monkeypatch.undo()
-    assert store.sound(TRAINING)
+    assert store.has(TRAINING)
 
 
 def test_an_entry_written_twice_is_kept_once_and_said(store):
@@ -176,11 +177,11 @@ def test_the_size_of_what_vanishes_is_nothing(store, monkeypatch):
 
 
 def test_an_entry_gives_way_to_one_that_keeps_more_epochs(store):
-    assert not store.sound(TRAINING.keeping([0]))
-    store.discard_damaged(TRAINING.keeping([0]))
-    assert store.sound(TRAINING)
+    assert not store.has(TRAINING.keeping([0]))
+    store.remove_damaged(TRAINING.keeping([0]))
+    assert store.has(TRAINING)
     store.write(packed(1.0, kept=(0, 600)))
-    assert store.kept(TRAINING) == {0, 600}
+    assert store.kept(TRAINING.key) == {0, 600}
     assert store.run(TRAINING.keeping([0])).weights[0]["w"][0] == 1.0
     with pytest.warns(LawscopeWarning, match="was trained twice"):
         store.write(packed(2.0))
@@ -190,7 +191,7 @@ def test_an_entry_gives_way_to_one_that_keeps_more_epochs(store):
 
 
 def test_of_an_entry_that_is_not_there_nothing_is_kept(tmp_path):
-    assert Store(tmp_path / "empty").kept(TRAINING) == set()
+    assert Store(tmp_path / "empty").kept(TRAINING.key) == set()
 
 
 def killed(*arguments, **options):
@@ -203,10 +204,10 @@ def test_a_process_killed_while_an_entry_gives_way_loses_neither(store, monkeypa
     with pytest.raises(KeyboardInterrupt):
         store.write(packed(1.0, kept=(0, 600)))
     monkeypatch.undo()
-    assert store.sound(TRAINING)
-    assert store.kept(TRAINING) == ({600} if moment == "replace" else {0, 600})
+    assert store.has(TRAINING)
+    assert store.kept(TRAINING.key) == ({600} if moment == "replace" else {0, 600})
     store.write(packed(1.0, kept=(0, 10, 600)))
-    assert store.sound(TRAINING.keeping([0, 10]))
+    assert store.has(TRAINING.keeping([0, 10]))
     assert len(list(store.place(TRAINING.key).iterdir())) == 2
 
 
@@ -224,27 +225,25 @@ def test_who_reads_an_entry_that_gives_way_reads_the_new_one(store, monkeypatch)
 
 
 def test_gc_judges_an_entry_again_when_nobody_writes_it(store, tmp_path, monkeypatch):
-    uses.note_use(store, "toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
+    store.note_use("toy/quick", "smoke", tmp_path / "result.json", {TRAINING.key: TRAINING})
     record = store.place(TRAINING.key) / "run.json"
     text = record.read_text()
     record.write_text("")  # somebody is writing it
-    before(monkeypatch, Store, "claim", lambda: record.write_text(text))
-    assert clearing.clear(store).entries == 0
-    assert store.sound(TRAINING)
+    before(monkeypatch, Store, "lock", lambda: record.write_text(text))
+    assert store.collect_garbage().entries == 0
+    assert store.has(TRAINING)
 
 
 def test_gc_leaves_what_a_later_version_trained(store, monkeypatch):
-    monkeypatch.setattr(clearing, "REVISION", clearing.REVISION - 1)
-    assert clearing.clear(store).entries == 0
-    assert store.sound(TRAINING)
+    monkeypatch.setattr(store_module, "REVISION", store_module.REVISION - 1)
+    assert store.collect_garbage().entries == 0
+    assert store.has(TRAINING)
 
 
 def test_an_entry_counts_where_it_has_the_epochs_and_is_of_today(store, monkeypatch):
-    assert store.keeps(TRAINING.key, [600])
-    assert not store.keeps(TRAINING.key, [0, 600])
-    assert not store.keeps("nothing", [600])
+    assert store.kept(TRAINING.key) == {600}
     monkeypatch.setattr("lawscope.studies.store.REVISION", 99)
-    assert not store.keeps(TRAINING.key, [600])
+    assert store.kept(TRAINING.key) == set()
 
 
 def test_only_the_epochs_asked_for_are_given(store):

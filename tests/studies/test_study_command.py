@@ -27,11 +27,15 @@ def test_run_show_figure_status_gc(lawscope, toys):
     code, out, err = lawscope("show", "toy/quick")
     assert code == 0, err
     assert "loss: " in out
-    assert "not shown" in out
+    assert "not tried" in out
 
     code, out, err = lawscope("show", "toy/quick", "--json")
     document = json.loads(out)
     assert StudyResult.from_dict(document).verdicts["unicorns exist"] == "not tried"
+
+    code, out, err = lawscope("judge", "lawscope-studies/toy/quick.smoke.json")
+    assert code == 0, err
+    assert "1 studies, 3 claims: 0 holds, 0 does not hold, 0 open, 3 not tried" in out
 
     for form, begin in (("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")):
         code, out, err = lawscope("figure", "toy/quick", "-o", f"fig.{form}")
@@ -69,14 +73,14 @@ def test_data_is_looked_for_where_one_says(lawscope, toys, monkeypatch):
 
 def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(lawscope, toys, monkeypatch):
     monkeypatch.setattr(
-        "lawscope.studies.campaign.choose", lambda target: ["toy/broken", "toy/quick"]
+        "lawscope.studies.runner.choose", lambda target: ["toy/broken", "toy/quick"]
     )
     code, out, err = lawscope("run", "toy", "--preset", "smoke", "--jobs", 1, "--json")
     assert code == 1
     broken, quick = json.loads(out)
     assert broken["status"] == "failed"
     assert quick["status"] == "done"
-    assert err == "lawscope: toy/broken failed: ZeroDivisionError: nothing to divide by\n"
+    assert err == "lawscope: toy/broken: failed: ZeroDivisionError: nothing to divide by\n"
     assert (toys / "lawscope-studies/toy.smoke.json").exists()
     code, out, err = lawscope("run", "toy", "--preset", "smoke", "--jobs", 1, "--debug")
     assert code == 1
@@ -89,16 +93,18 @@ def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(lawscope, toy
     [
         (("run", "toy/quik"), "did you mean toy/quick"),
         (("run", "toy/quick", "--preset", "cpus"), "did you mean cpu?"),
-        (("run", "toy/quick", "--seeds", "0"), "--seeds must be at least 1"),
-        (("run", "toy/quick", "--jobs", "0"), "--jobs must be at least 1"),
+        (("run", "toy/quick", "--seeds", "0"), "--seeds 0 trains nothing; give at least 1"),
+        (("run", "toy/quick", "--jobs", "0"), "--jobs 0 trains nothing; give at least 1"),
         (("run", "toy/quick", "--data-dir", "no"), "no, given by --data-dir, is not a folder"),
-        (("run", "toy/quick", "--on", "rey"), "choose local, ray, ray://auto or ray://host:port"),
+        (
+            ("run", "toy/quick", "--on", "rey"),
+            "--on rey is not known; choose local, ray, ray://auto",
+        ),
         (("run", "toy/quick", "--out", "/proc/x"), "--out /proc/x cannot be written"),
         (("run", "toy/quick", "--store", "/proc/x"), "The store /proc/x cannot be written"),
-        (("show", "toy/quick"), "make one with 'lawscope study run toy/quick'"),
+        (("show", "toy/quick"), "There is no result of toy/quick in"),
         (("show", "toy/quick", "--preset", "nice"), "no preset 'nice'"),
-        (("show", "toy/quick", "--mode", "bogus"), "--mode bogus is not known"),
-        (("figure", "toy/quick", "--mode", "bogus", "-o", "fig.pdf"), "--mode bogus is not known"),
+        (("judge", "nothing.json"), "There are no results in nothing.json"),
         (("figure", "toy/quick", "-o", "fig.gif"), "must end in .pdf, .png or .svg"),
         (("figure", "toy/quick", "-o", "fig.pdf"), "There is no result of toy/quick"),
     ],

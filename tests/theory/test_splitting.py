@@ -12,12 +12,10 @@ from random_programs import random_program
 import lawscope as ls
 from lawscope.errors import LawscopeWarning
 from lawscope.theory.layer_peeled import splitting
-from lawscope.theory.layer_peeled.anderson import Anderson
-from lawscope.theory.layer_peeled.ball import project
-from lawscope.theory.layer_peeled.bracket import Bracket
 from lawscope.theory.layer_peeled.program import Program, evaluate, gap, modes, nuclear_norm
-from lawscope.theory.layer_peeled.rows import RowStep
+from lawscope.theory.layer_peeled.proximal import RowStep, project
 from lawscope.theory.layer_peeled.solve import begin, solve
+from lawscope.theory.layer_peeled.splitting import Anderson, Bracket
 
 
 def pinned_somewhere(program, rng):
@@ -69,8 +67,8 @@ def test_projection_is_the_nearest_point_of_the_ball(index, share):
     program = random_program(4, index, most=8)
     a, M = random_place(program, rng)
     program = dataclasses.replace(program, tau=share * nuclear_norm(program, a, M))
-    near = project(program, a, M)
-    Y, X = full_matrix(program, a, M), full_matrix(program, near.a, near.M)
+    near_a, near_M, _ = project(program, a, M)
+    Y, X = full_matrix(program, a, M), full_matrix(program, near_a, near_M)
     assert np.linalg.svd(X, compute_uv=False).sum() <= program.tau * (1 + 1e-9)
     # ⟨Y − X, X′ − X⟩ ≤ 0 for every X′ of the ball.
     outward = program.tau * np.linalg.norm(Y - X, 2) - ((Y - X) * X).sum()
@@ -104,10 +102,10 @@ def test_the_tangent_of_another_point_can_be_the_better_certificate():
     counts = np.logspace(2, 0, 6)
     program = Program(np.ones(6), counts / counts.sum(), np.zeros(6), 0.0, 12.0)
     optimum, noise = solve(program).point, np.random.default_rng(0).normal(size=(6, 6))
-    rough = project(program, optimum.a, optimum.M + 1e-3 * noise)
+    *rough, _ = project(program, optimum.a, optimum.M + 1e-3 * noise)
     bracket = Bracket(program)
-    bracket.narrow(1, 1.0, (rough.a, rough.M), (optimum.a, optimum.M))
-    point = evaluate(program, rough.a, rough.M)
+    bracket.narrow(1, 1.0, rough, (optimum.a, optimum.M))
+    point = evaluate(program, *rough)
     assert bracket.best().gap == pytest.approx(point.loss - optimum.loss, abs=1e-9)
     assert bracket.best().gap < 0.5 * gap(program, point)
 

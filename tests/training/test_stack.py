@@ -14,7 +14,7 @@ from lawscope.training.loop import train
 from lawscope.training.recipe import Recipe
 from lawscope.training.stack import train_stack
 from lawscope.training.stack_layers import BatchNorm, RunningStatistics
-from lawscope.zoo.networks import build
+from lawscope.zoo.networks.catalogue import build
 
 RATES = {"sgd": 0.03, "momentum": 0.03, "adam": 1e-3}
 # In float64 rounding starts at 1e-16 and 24 steps amplify it by less than 1e4.

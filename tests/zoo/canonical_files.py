@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lawscope.zoo.mnist import STEMS
+from lawscope.zoo.images.mnist import STEMS
 
 
 def idx_bytes(array: NDArray[Any]) -> bytes:

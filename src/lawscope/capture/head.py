@@ -2,77 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lawscope.capture.batches import Batch, spread
-from lawscope.capture.logits import (
-    EXACT,
-    before_softmax,
-    is_linear,
-    outputs_of,
-    reductions,
-    scale_of,
-)
-from lawscope.capture.products import Product, products
+from lawscope.capture.pooling import pool
 from lawscope.capture.session import EXAMPLE_SAMPLES, Session
-from lawscope.capture.source import RandomState
-from lawscope.capture.stations import Reduce, Station
+from lawscope.capture.stations import Station
+from lawscope.capture.taps import Reduce, Tap
+from lawscope.capture.trace import Product, trace
+from lawscope.data.batches import Batch, spread
 from lawscope.errors import LawscopeError, NotApplicableError
 
+EXACT, HALF = 1e-4, 3e-2  # how far logits may be from the head's output, by precision
 _PLAIN = (nn.Linear.forward, nn.Conv1d.forward, nn.Conv2d.forward, nn.Conv3d.forward)
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """The last linear step of a classifier: logits = weight·h + bias.
+    """The last linear step of a classifier: logits = weight·h + bias."""
 
-    Attributes:
-        path: module path, as ``named_modules()`` spells it.
-        function: bare name of the product when the module is more than it, else empty.
-        kind: "linear", "1×1 convolution", "cosine" (unit rows and unit features), "tied" (the
-            rows are an embedding) or "product".
-        weight: one row per class, a scale of the logits included, shape (K, p), float64.
-        bias: the same scale included, shape (K,), float64; None without one.
-        scale: what the network multiplies the product by.
-        after: "log-softmax" or "softmax" when the network returns that, else empty.
-        positions: how positions or tokens are reduced to one: "mean", "mean of all", "first",
-            "last", or empty when there is one.
-        station: where the features that enter are read.
-    """
-
-    path: str
-    function: str
-    kind: str
-    weight: Tensor
-    bias: Tensor | None
-    scale: float
-    after: str
-    positions: str
-    station: Station
+    path: str  # of the module, as named_modules() spells it
+    function: str  # name of the product when the module is more than it, else empty
+    kind: str  # "linear", "1×1 convolution", "cosine" (unit rows and features), "tied" or "product"
+    weight: Tensor  # one row per class, a scale of the logits included, shape (K, p), float64
+    bias: Tensor | None  # the same scale included, shape (K,), float64
+    scale: float  # what the network multiplies the product by
+    after: str  # "log-softmax" or "softmax" when the network returns that, else empty
+    positions: str  # how positions become one: "mean", "mean of all", "first", "last"; or empty
+    tap: Tap  # where the features that enter are read, and how
 
     @property
     def name(self) -> str:
         """The module path, and the function where the module is more than it."""
         called = f"{self.function}()" if self.function else ""
         return ".".join(part for part in (self.path, called) if part) or "the network"
-
-    def to_dict(self) -> dict[str, Any]:
-        """What it is, without the weights."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "rows": self.weight.shape[0],
-            "features": self.weight.shape[1],
-            "bias": self.bias is not None,
-            "scale": self.scale,
-            "after": self.after,
-            "positions": self.positions,
-        }
 
 
 def find_head(session: Session, name: str | None = None) -> Head:
@@ -81,71 +50,70 @@ def find_head(session: Session, name: str | None = None) -> Head:
     It is found by value, not by name: ``nn.Linear``, a 1×1 convolution before or after pooling,
     ``F.linear`` with a tied embedding, a cosine head, the ``.logits`` of Hugging Face. A common
     factor on the logits counts into the weights; log-softmax and softmax on top are seen through.
-
-    Args:
-        session: an opened network.
-        name: module path of the head, where the network has several.
-
-    Raises:
-        NotApplicableError: no linear step gives the output, it has one row, it is not finite, or
-            there are several heads and no name.
-        LawscopeError: no module of that name.
+    A name chooses where the network has several; otherwise that is not applicable, as is none.
     """
     _check_name(session, name)
-    seen, output, batch = _run(session)
-    mask = batch.mask
-    if name is not None:
-        seen = [p for p in seen if p.path == name or p.path.startswith(f"{name}.")]
-    found: list[Head] = []
-    for logits in outputs_of(output, batch.size):
-        if not bool(logits.isfinite().all()):
-            raise NotApplicableError(
-                "The network returns NaN or infinite values for the first samples; look at its "
-                "weights and inputs before measuring."
-            )
-        matches = (_match(session.model, p, logits, mask) for p in reversed(seen))
-        head = next((m for m in matches if m is not None), None)
-        if head is not None and head.name not in [h.name for h in found]:
-            found.append(head)
-    if not found:
-        raise NotApplicableError(_nothing(seen, output, name))
-    if len(found) > 1:
-        names = ", ".join(f"'{h.name}'" for h in found)
-        path = next((h.path for h in found if h.path), "")
+    heads, finite, looked_at = _look(session, name)
+    if not finite:
         raise NotApplicableError(
-            f"The network returns the outputs of {len(found)} linear heads ({names}); name the one "
-            f"to measure with head='{path}' (--head {path})."
+            "The network returns NaN or infinite values for the first samples; look at its "
+            "weights and inputs before measuring."
         )
-    if len(found[0].weight) < 2:
+    if not heads:
+        raise NotApplicableError(looked_at)
+    if len(heads) > 1:
+        names = ", ".join(f"'{h.name}'" for h in heads)
+        path = next((h.path for h in heads if h.path), "")
         raise NotApplicableError(
-            f"The head '{found[0].name}' has one row, so the network returns one number per sample "
-            "(a regression or a yes/no score); collapse needs a row per class, at least two."
+            f"The network returns the outputs of {len(heads)} linear heads ({names}); name the one "
+            f"to measure with head='{path}'."
         )
-    return found[0]
+    if len(heads[0].weight) < 2:
+        raise NotApplicableError(
+            f"The head '{heads[0].name}' has one row, so the network returns one number per sample "
+            "(a regression or a yes/no score) and no row per class."
+        )
+    return heads[0]
 
 
-def _run(session: Session) -> tuple[list[Product], Any, Batch]:
-    """Products and output of a few samples; made more than they are where the data gives few.
+def _look(session: Session, name: str | None) -> tuple[list[Head], bool, str]:
+    """Look with a few samples; made more than they are where the data gives few.
 
     One sample in two dimensions is on a line with zero, which makes any squashing look linear.
     """
+
+    def look(model: nn.Module, batch: Batch) -> tuple[list[Head], bool, str]:
+        return _find_heads(model, batch, name)
+
     if session.example.size < EXAMPLE_SAMPLES:
-        before, batch = RandomState(None), spread(session.example, EXAMPLE_SAMPLES)
         try:
-            seen, output = products(session.model, batch)
-            if all(bool(t.isfinite().all()) for t in outputs_of(output, batch.size)):
-                return seen, output, batch
+            found = session.look(look, spread(session.example, EXAMPLE_SAMPLES))
+            if found[1]:
+                return found
         except Exception:  # a network may be made for one batch size, or for certain inputs, only
             pass
-        finally:
-            before.restore()
-    seen, output = session.on_few(products)
-    return seen, output, session.example
+    return session.look(look)
+
+
+def _find_heads(model: nn.Module, batch: Batch, name: str | None) -> tuple[list[Head], bool, str]:
+    """Return the heads of all outputs, whether these are finite, and what was looked at."""
+    found = trace(model, batch, copies=True)
+    products = found.products
+    if name is not None:
+        products = [p for p in products if p.path == name or p.path.startswith(f"{name}.")]
+    outputs = outputs_of(found.output, batch.size)
+    finite = all(bool(logits.isfinite().all()) for logits in outputs)
+    heads: dict[str, Head] = {}
+    for logits in outputs if finite else []:
+        matches = (_match(model, p, logits, batch.mask) for p in reversed(products))
+        head = next((m for m in matches if m is not None), None)
+        if head is not None:
+            heads.setdefault(head.name, head)
+    return list(heads.values()), finite, _nothing(products, found.output, name)
 
 
 def _match(model: nn.Module, product: Product, logits: Tensor, mask: Tensor | None) -> Head | None:
-    """The head that this product is, if the logits come out of it."""
-    mask = None if mask is None else mask[: len(logits)]
+    """Return the head that this product is, if the logits come out of it."""
     for positions, reduce in reductions(product):
         scores = reduce(product.output, mask)
         if scores.shape != logits.shape:
@@ -162,41 +130,28 @@ def _head(
 ) -> Head:
     module = model.get_submodule(product.path)
     plain = type(module).forward in _PLAIN
-    weight = product.weight.detach().to("cpu", torch.float64)
-    return Head(
-        path=product.path,
-        function="" if plain else product.function,
-        kind=_kind(model, product, plain, weight),
-        weight=weight * scale,
-        bias=None
-        if product.bias is None
-        else product.bias.detach().to("cpu", torch.float64) * scale,
-        scale=scale,
-        after=after,
-        positions=positions,
-        station=Station(
-            name=f"{product.path}:features",
-            place="entrance" if plain else "operand",
-            path=product.path,
-            call=product.module_call if plain else product.call,
-            function="" if plain else product.function,
-            layer="",
-            shape=(weight.shape[1],),
-            dtype=product.operand.dtype,
-            batch_dim=0,
-            sequence=False,
-            granularities=(),
-            operation=-1,
-            reduce=reduce,
-        ),
+    weight, bias = product.weight.detach().to("cpu", torch.float64), product.bias
+    station = Station(
+        f"{product.path}:features",
+        "entrance" if plain else "operand",
+        (weight.shape[1],),
+        product.operand.dtype,
+        product.path,
+        product.module_call if plain else product.call,
+        "" if plain else product.function,
+        channels_first=product.channels_first,
+        device=product.operand.device,
     )
+    name, kind = "" if plain else product.function, _kind(product, plain, weight)
+    bias = None if bias is None else bias.detach().to("cpu", torch.float64) * scale
+    made = weight * scale, bias, scale, after, positions, Tap(station, reduce=reduce)
+    return Head(product.path, name, kind, *made)
 
 
-def _kind(model: nn.Module, product: Product, plain: bool, weight: Tensor) -> str:
+def _kind(product: Product, plain: bool, weight: Tensor) -> str:
     if product.channels_first:
         return "1×1 convolution"
-    embeddings = (m.weight for m in model.modules() if isinstance(m, nn.Embedding))
-    if any(product.weight.data_ptr() == e.data_ptr() for e in embeddings):
+    if product.tied:
         return "tied"
     if plain:
         return "linear"
@@ -216,7 +171,7 @@ def _check_name(session: Session, name: str | None) -> None:
 
 
 def _nothing(seen: list[Product], output: Any, name: str | None) -> str:
-    """What was looked at, in a sentence."""
+    """Say what was looked at."""
     shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
     where = f"head='{name}'" if name is not None else "the network"
     looked = "; ".join(str(p) for p in reversed(seen[-4:])) or "no product with a matrix ran"
@@ -225,3 +180,67 @@ def _nothing(seen: list[Product], output: Any, name: str | None) -> str:
         f"to measure; looked at, last first: {looked}. Pass a network that ends in a linear "
         "layer, or name the layer with head=."
     )
+
+
+def outputs_of(output: Any, samples: int) -> list[Tensor]:
+    """Return what may be logits: the tensor called so, or every one with rows of floats."""
+    if dataclasses.is_dataclass(output) and not isinstance(output, type | Mapping):
+        output = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
+    if isinstance(output, Mapping):
+        items = [output["logits"]] if "logits" in output else list(output.values())
+    else:
+        items = list(output) if isinstance(output, list | tuple) else [output]
+    tensors = [t for t in items if isinstance(t, Tensor) and t.is_floating_point() and t.dim() > 1]
+    flat = [t.flatten(1) if t[0].numel() == max(t.shape[1:]) else t for t in tensors]
+    return [t for t in flat if t.dim() == 2 and len(t) == samples]
+
+
+def reductions(product: Product) -> Iterator[tuple[str, Reduce]]:
+    """Yield how positions or tokens may become one."""
+    if product.output.dim() == 2:
+        yield "", lambda x, mask: x
+    elif product.channels_first:
+        yield "mean", lambda x, mask: x.flatten(2).mean(dim=2)
+    elif product.output.dim() == 3:
+        yield "mean", lambda x, mask: pool(x, "mean", mask)
+        yield "mean of all", lambda x, mask: pool(x, "mean", None)
+        yield "first", lambda x, mask: x[:, 0]
+        yield "last", lambda x, mask: pool(x, "last", mask)
+
+
+def before_softmax(logits: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yield the output as it is, and what it would be before a softmax."""
+    wide = logits.double()
+    yield "", wide
+    if torch.allclose(wide.logsumexp(dim=1), torch.zeros_like(wide[:, 0]), atol=1e-3):
+        yield "log-softmax", wide - wide.mean(dim=1, keepdim=True)
+    if bool((wide > 0).all()) and torch.allclose(
+        wide.sum(dim=1), torch.ones_like(wide[:, 0]), atol=1e-3
+    ):
+        logs = wide.log()
+        yield "softmax", logs - logs.mean(dim=1, keepdim=True)
+
+
+def scale_of(scores: Tensor, target: Tensor, centred: bool) -> float | None:
+    """Return the factor s > 0 with target = s·scores, or None."""
+    exact = EXACT if scores.dtype in (torch.float32, torch.float64) else HALF
+    wide = scores.double()
+    if centred:
+        wide = wide - wide.mean(dim=1, keepdim=True)
+    square = float(wide.square().sum())
+    scale = float((wide * target).sum()) / square if square else 1.0
+    far = float((target - scale * wide).abs().max())
+    if not (scale > 0 and far <= exact * float(target.abs().max())):
+        return None
+    if abs(scale - 1) < exact:
+        return 1.0
+    # One sample of two classes is one number once centred, and any two numbers have a factor.
+    return None if centred and len(wide) == 1 and wide.shape[1] == 2 else scale
+
+
+def is_linear(product: Product, features: Tensor, scores: Tensor) -> bool:
+    """Return whether the reduced features give the reduced scores: it fails for a maximum."""
+    again = features.double() @ product.weight.double().T
+    if product.bias is not None:
+        again = again + product.bias.double()
+    return scale_of(scores, again, centred=False) == 1.0

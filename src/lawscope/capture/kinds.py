@@ -17,27 +17,29 @@ ACTIVATIONS = frozenset(
     "hardswish hardsigmoid hardshrink softshrink tanhshrink softplus softsign logsigmoid "
     "threshold".split()
 )
-# An activation after the last weight that makes probabilities out of logits is no feature.
+# An activation after the last weight that makes probabilities out of logits is not a feature.
 OUTPUT_ACTIVATIONS = frozenset({"sigmoid", "logsigmoid"})
-_NORMS = frozenset("layer_norm batch_norm group_norm instance_norm rms_norm".split())
-_ADDS = frozenset({"add", "iadd", "radd"})
-_PASSES = frozenset(
-    "dropout feature_dropout alpha_dropout contiguous to float double half bfloat16 type "
-    "type_as clone detach flatten reshape view transpose permute squeeze unsqueeze "
-    "setitem".split()
-)
-_RESHAPES = frozenset({"flatten", "reshape", "view"})
+_NAMES: dict[Kind, str] = {
+    "norm": "layer_norm batch_norm group_norm instance_norm rms_norm",
+    "add": "add iadd radd",
+    "pass": "dropout feature_dropout alpha_dropout contiguous to float double half bfloat16 type "
+    "type_as clone detach flatten reshape view transpose permute squeeze unsqueeze setitem",
+    "embedding": "embedding embedding_bag",
+}
+_KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+# Functions that only deal the same entries out to other axes, and those that reorder axes.
+RESHAPES = frozenset({"flatten", "reshape", "view"})
+TURNS = frozenset("transpose permute movedim moveaxis swapaxes swapdims t mt".split())
 _PRODUCTS = frozenset(
     "linear bilinear matmul rmatmul mm bmm addmm baddbmm einsum conv1d conv2d conv3d "
     "conv_transpose1d conv_transpose2d conv_transpose3d multi_head_attention_forward".split()
 )
-_TURNS = frozenset(
-    {"transpose", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "t", "mt"}
-)
+_WEIGHTS = (nn.Linear, _ConvNd, nn.Bilinear, nn.RNNBase, nn.MultiheadAttention)
+_EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 
 
 def function_name(function: Any) -> str:
-    """The bare name of a torch function: ``relu`` for F.relu, torch.relu_ and Tensor.relu."""
+    """Return the bare name of a torch function: ``relu`` for F.relu, torch.relu_, Tensor.relu."""
     name = str(getattr(function, "__name__", ""))
     if name == "__get__":  # a property such as x.mT
         name = str(getattr(getattr(function, "__self__", None), "__name__", ""))
@@ -45,44 +47,21 @@ def function_name(function: Any) -> str:
 
 
 def function_kind(name: str, weighted: bool) -> Kind:
-    """Kind of a call to a torch function.
-
-    Args:
-        name: its bare name.
-        weighted: a matrix among its arguments is a weight, or made of weights only.
-    """
+    """Return the kind of a call; ``weighted``: a matrix among its arguments is made of weights."""
     if name in ACTIVATIONS:
         return "activation"
-    if name in _NORMS:
-        return "norm"
-    if name in _ADDS:
-        return "add"
-    if name in _PASSES:
-        return "pass"
-    if name in ("embedding", "embedding_bag"):
-        return "embedding"
     if name in _PRODUCTS and weighted:
         return "weight"
-    return "other"
+    return _KINDS.get(name, "other")
 
 
 def is_convolution(name: str) -> bool:
-    """Whether a function puts channels before positions."""
+    """Return whether a function puts channels before positions."""
     return name.startswith("conv")
 
 
-def turns_axes(name: str) -> bool:
-    """Whether a function reorders axes, so that channels may come last after it."""
-    return name in _TURNS
-
-
-def is_reshape(name: str) -> bool:
-    """Whether a function only deals the same entries out to other axes."""
-    return name in _RESHAPES
-
-
 def flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Whether one shape is the other with all axes but the first made one.
+    """Return whether one shape is the other with all axes but the first made one.
 
     Example:
         >>> flattens((5, 28, 28), (5, 784)), flattens((5, 7, 8), (35, 8))
@@ -92,15 +71,10 @@ def flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
 
 
 def module_kind(module: nn.Module, activations_seen: bool) -> Kind:
-    """Kind of a module that is taken as one operation.
-
-    Args:
-        module: the module.
-        activations_seen: an activation function ran inside it.
-    """
-    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+    """Return the kind of a module that is taken as one operation."""
+    if isinstance(module, _EMBEDDINGS):
         return "embedding"
-    if isinstance(module, nn.Linear | _ConvNd | nn.Bilinear | nn.RNNBase | nn.MultiheadAttention):
+    if isinstance(module, _WEIGHTS):
         return "weight"
     if isinstance(module, _NormBase | nn.LayerNorm | nn.GroupNorm) or (
         "norm" in type(module).__name__.lower()
@@ -112,22 +86,13 @@ def module_kind(module: nn.Module, activations_seen: bool) -> Kind:
 
 
 def is_atomic(module: nn.Module) -> bool:
-    """Whether a module is one operation, whatever happens inside it.
+    """Return whether a module is one operation, whatever happens inside it.
 
     Modules of torch that own weights are, even when a parametrisation has given them children;
     so is every module without children and without a weight matrix of its own. A user's module
     that owns weight matrices directly is looked into, because it may hold several layers.
     """
-    if isinstance(
-        module,
-        nn.Linear
-        | _ConvNd
-        | nn.Bilinear
-        | nn.RNNBase
-        | nn.MultiheadAttention
-        | nn.Embedding
-        | nn.EmbeddingBag,
-    ):
+    if isinstance(module, (*_WEIGHTS, *_EMBEDDINGS)):
         return True
     if next(module.children(), None) is not None:
         return False

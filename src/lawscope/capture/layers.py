@@ -1,15 +1,17 @@
-"""Which tensors of a forward pass complete a layer, and which a block."""
+"""Which tensors of a forward pass complete a layer, and which are sequences of tokens."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from lawscope.capture.flow import Operation, Seen, Trace
 from lawscope.capture.kinds import OUTPUT_ACTIVATIONS
+from lawscope.capture.trace import Operation, Seen, Trace
+
+_PER_TOKEN = ("weight", "norm", "embedding")
 
 
-def layers_of(found: Trace) -> dict[Seen, str]:
-    """Stations that complete a weight layer, with the name of that layer.
+def find_layers(found: Trace) -> dict[Seen, str]:
+    """Find what completes a weight layer, with the name of that layer.
 
     From each linear or convolutional operation the data is followed while it goes one way only,
     through norms, residual additions, dropout and reshapes, to the activation. The station is the
@@ -40,7 +42,7 @@ def layers_of(found: Trace) -> dict[Seen, str]:
 
 
 def _data_input(operations: list[Operation], position: int) -> int | None:
-    """The operation a weight reads its data from; the outputs of one operation are one.
+    """Return the operation a weight reads from; the outputs of one operation are one.
 
     The first: what comes after, such as a mask or the memory of a decoder, serves every layer.
     """
@@ -50,14 +52,14 @@ def _data_input(operations: list[Operation], position: int) -> int | None:
 
 
 def _is_logits(end: Operation) -> bool:
-    """Whether the last layer ends in scores, or in probabilities made of them."""
+    """Return whether the last layer ends in scores, or in probabilities made of them."""
     if end.kind == "activation":
         return end.activation in OUTPUT_ACTIVATIONS
     return end.kind != "norm"
 
 
 def _follow(operations: list[Operation], start: int) -> int:
-    """Where the layer that begins at operation ``start`` ends."""
+    """Return where the layer that begins at operation ``start`` ends."""
     end = here = start
     while len(set(operations[here].consumers)) == 1:
         before, here = here, operations[here].consumers[0]
@@ -73,7 +75,7 @@ def _follow(operations: list[Operation], start: int) -> int:
 
 
 def _innermost(seen: list[Seen]) -> dict[int, Seen]:
-    """The station that names each operation: a plain module first, then the function in it."""
+    """Return what names each operation: a plain module first, then the function in it."""
     names: dict[int, Seen] = {}
     for s in seen:
         have = names.get(s.operation)
@@ -82,19 +84,40 @@ def _innermost(seen: list[Seen]) -> dict[int, Seen]:
     return names
 
 
-def blocks_of(seen: list[Seen]) -> list[Seen]:
-    """The outermost kind of composite module that is run more than once.
+def is_sequence(operations: list[Operation], position: int, shape: tuple[int, ...]) -> bool:
+    """Return whether an activation, batch included, is (tokens, channels) per sample.
 
-    Plain containers (``nn.Sequential``) count only where no module of another class repeats.
+    Three axes are, unless channels come before positions, or the rows mean nothing by
+    themselves: no weight has worked on them yet, and everything that reads them flattens them
+    first, as an MLP does with an image.
     """
-    composites = [s for s in seen if s.composite and s.function is None]
-    for containers in (False, True):
-        candidates = [s for s in composites if s.container == containers]
-        runs = Counter(s.family for s in candidates)
-        repeated = [s for s in candidates if runs[s.family] > 1]
-        outermost = [
-            s for s in repeated if not any(s.path.startswith(f"{o.path}.") for o in repeated)
-        ]
-        if len(outermost) > 1:
-            return outermost
-    return []
+    if len(shape) != 3 or operations[position].channels_first:
+        return False
+    return not _only_flattened(operations, position) or _weighted(operations, position)
+
+
+def _only_flattened(operations: list[Operation], start: int) -> bool:
+    """Return whether all that reads this flattens it before a weight, and something does."""
+    flattened, ahead, met = False, [start], {start}
+    while ahead:
+        for reader in operations[ahead.pop()].consumers:
+            if operations[reader].flattens:
+                flattened = True
+            elif operations[reader].kind in _PER_TOKEN:
+                return False
+            elif reader not in met:
+                met.add(reader)
+                ahead.append(reader)
+    return flattened
+
+
+def _weighted(operations: list[Operation], start: int) -> bool:
+    """Return whether a weight has worked on what comes here."""
+    behind, met = [start], {start}
+    while behind:
+        here = operations[behind.pop()]
+        if here.kind == "weight":
+            return True
+        behind.extend(source for source in here.inputs if source not in met)
+        met.update(here.inputs)
+    return False

@@ -1,14 +1,14 @@
-"""The one tensor that a module's output is about."""
+"""The one tensor that a module's input or output is about."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
-from lawscope.capture.batches import tensors_in
+from lawscope.data.batches import tensors_in
 
 # Named outputs in the order in which they are the module's feature; logits come last.
 FEATURE_KEYS = ("last_hidden_state", "hidden_states", "features", "out", "output", "logits")
@@ -19,13 +19,6 @@ def main_tensor(output: Any) -> Tensor | None:
 
     Tuples are opened only because they are tuples: ``output[0]`` of a tensor would silently slice
     the batch.
-
-    Example:
-        >>> import torch
-        >>> main_tensor((torch.zeros(3, 2), None)).shape
-        torch.Size([3, 2])
-        >>> main_tensor(torch.zeros(3, 2)).shape
-        torch.Size([3, 2])
     """
     if isinstance(output, Tensor):
         return output
@@ -40,7 +33,7 @@ def main_tensor(output: Any) -> Tensor | None:
 
 
 def main_first(output: Any) -> list[Tensor]:
-    """The tensors in an output, the one it is about before the others."""
+    """Return the tensors in an output, the one it is about before the others."""
     main = main_tensor(output)
     others = tensors_in(dict(output) if hasattr(output, "items") else output)
     return [*([] if main is None else [main]), *(t for t in others if t is not main)]
@@ -52,3 +45,10 @@ def _first(items: Any) -> Tensor | None:
         if found is not None:
             return found
     return None
+
+
+def find_stream(value: Any, shape: Sequence[int]) -> Tensor | None:
+    """Return the first floating tensor (B, T, d) in inputs or outputs, ``shape`` being (B, T)."""
+    opened = dict(value) if hasattr(value, "items") else value
+    found = (t for t in tensors_in(opened) if t.dim() == 3 and t.is_floating_point())
+    return next((t for t in found if tuple(t.shape[:2]) == tuple(shape)), None)

@@ -14,16 +14,17 @@ Pooling = Literal["mean", "first", "last", "flatten"] | Callable[[Tensor], Tenso
 POOLINGS = ("mean", "first", "last", "flatten")
 
 
-def check_pooling(pooling: Pooling) -> None:
-    """Raise a sentence when this is no pooling."""
+def check_pooling(pooling: Pooling) -> Pooling:
+    """Return the pooling, if it is one."""
     if not callable(pooling) and pooling not in POOLINGS:
         raise LawscopeError(
             f"pooling={pooling!r} is not known; choose {', '.join(POOLINGS)} or pass a function."
         )
+    return pooling
 
 
 def loses_mask(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> bool:
-    """Whether padding is pooled too, because the mask has other positions than the activations.
+    """Return whether padding is pooled too, because the mask has other positions.
 
     A network that puts tokens of its own before the text has one position more than its mask.
     """
@@ -35,25 +36,10 @@ def loses_mask(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> bo
 
 
 def pool(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> Tensor:
-    """Reduce a sequence (B, T, C) to one feature vector per sample.
+    """Reduce a sequence (B, T, C) to one feature vector per sample, (B, d).
 
-    Args:
-        activations: shape (B, T, C).
-        pooling: "mean" over the tokens, the "first" or "last" token, "flatten", or a function of
-            the activations.
-        mask: shape (B, T), nonzero where a token is real; padding is left out of "mean" and is
-            never "first" or "last".
-
-    Returns:
-        Features, shape (B, d).
-
-    Raises:
-        LawscopeError: a function that gives no row of real numbers per sample.
-
-    Example:
-        >>> x = torch.tensor([[[1.0], [3.0], [99.0]]])
-        >>> pool(x, "mean", torch.tensor([[1, 1, 0]])).item()
-        2.0
+    The mask (B, T) is nonzero where a token is real; padding is left out of "mean" and is never
+    "first" or "last".
     """
     if callable(pooling):
         return _by_function(pooling, activations)

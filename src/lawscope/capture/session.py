@@ -1,319 +1,458 @@
-"""A network on the bench: run the data through it and hand over activations as they appear."""
+"""A network opened for measuring: data goes through it, observers see it, it is left as found."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.optim import Optimizer
 
-from lawscope.capture.batch_axis import is_ambiguous
-from lawscope.capture.batches import Batch, spread
-from lawscope.capture.eager import eager
-from lawscope.capture.flow import Trace
-from lawscope.capture.kept_memory import keep_freed_memory
-from lawscope.capture.kinds import function_name
+from lawscope.capture.attach import Watch
+from lawscope.capture.blocks import check_causal, find_stream_blocks
+from lawscope.capture.final_norm import RowNorm, find_final_norm
 from lawscope.capture.outputs import main_tensor
-from lawscope.capture.pooling import Pooling, check_pooling, loses_mask, pool
-from lawscope.capture.source import RandomState, Source
-from lawscope.capture.stations import Station, Stations, find_stations
-from lawscope.capture.trace import hooked, main_input, trace
-from lawscope.capture.untouched import MODES, Mode, untouched, unwrapped
-from lawscope.errors import LawscopeError
+from lawscope.capture.restore import MODES, Mode, eager, restoring, sharded_modules, unwrap
+from lawscope.capture.stations import Stations, find_stations, is_ambiguous, stations_of_stream
+from lawscope.capture.taps import Observer, Reader
+from lawscope.capture.trace import Trace, trace
+from lawscope.data.batches import Batch, main_input, map_tensors, spread
+from lawscope.data.source import RandomState, Source
+from lawscope.data.tokens import TokenSource, check_ids, vocabulary_of, within_limits
+from lawscope.errors import LawscopeError, memory_error_as_sentence
+from lawscope.precision import without_autocast
 from lawscope.progress import progress
-from lawscope.statistics.own_precision import own_precision
 
 EXAMPLE_SAMPLES = 11  # a number that few axes have
 OTHER_SAMPLES = 13  # another, for a second look
 T = TypeVar("T")
-
-
-class Observer(Protocol):
-    """Whoever wants to see activations: a law at work."""
-
-    def wanted(self) -> Sequence[Station]:
-        """Stations to see in the coming pass; none when done."""
-
-    def begin_batch(self, labels: Tensor | None, size: int) -> None:
-        """A batch is about to run."""
-
-    def see(self, station: Station, features: Tensor) -> None:
-        """Features of a station, shape (B, d); use them now, they are not kept."""
-
-    def end_pass(self) -> None:
-        """The data has gone through once."""
+Loss = Callable[[Tensor, Tensor | None], Tensor]
 
 
 class Session:
-    """An opened network with its data; made by :func:`open_session`.
-
-    Attributes:
-        stations: all that can be measured.
-        passes: how often the data has gone through the network.
-        samples: seen in one pass, once a pass is done.
-        unmasked: operations whose tokens are pooled with their padding, for want of a mask.
-        mode: of the network, "eval" or "train".
-    """
-
-    def __init__(
-        self, model: nn.Module, source: Source, pooling: Pooling, mode: Mode, show: bool | None
-    ) -> None:
-        self.model, self.source, self._show = model, source, show
-        self.pooling, self.mode = pooling, mode
-        self.passes = 0
-        self.samples = 0
-        self.unmasked: set[int] = set()
-        parameter = next(model.parameters(), next(model.buffers(), None))
-        self.device = None if parameter is None else parameter.device
-        self._accepted = _accepted(model)
-        self.example = self._fitted(source.peek())
-        seen = self.on_few(trace)
-        again = self._with_other_samples() if is_ambiguous(seen) else None
-        self.stations: Stations = find_stations(seen, again)
-        self.output_shape = seen.output_shape
-        self._overwrites = seen.overwrites
-
-    @property
-    def module_names(self) -> list[str]:
-        """Every module path of the network."""
-        return [name for name, _ in self.model.named_modules()]
-
-    def measure(self, observers: Sequence[Observer], description: str = "measuring") -> None:
-        """Run passes until no observer wants another."""
-        while any(observer.wanted() for observer in observers):
-            self._one_pass(observers, description)
-
-    def _fitted(self, batch: Batch) -> Batch:
-        """On the network's device, without named inputs it has no parameter for."""
-        kwargs = batch.kwargs
-        if self._accepted is not None:
-            kwargs = {k: v for k, v in kwargs.items() if k in self._accepted} or kwargs
-        return Batch(batch.args, kwargs, batch.labels).to(self.device)
-
-    def _own(self, batch: Batch) -> Batch:
-        """A copy where the network writes into its inputs: the data is the user's."""
-        return batch.head(batch.size) if self._overwrites else batch
-
-    def on_few(self, look: Callable[[nn.Module, Batch], T]) -> T:
-        """``look`` at the network with a few samples, or the batch as it is if it insists.
-
-        Always with copies: the network may overwrite its inputs, and the batch is still needed.
-        """
-        before = RandomState(None)
-        try:
-            if self.example.size > EXAMPLE_SAMPLES:
-                try:
-                    return look(self.model, self.example.head(EXAMPLE_SAMPLES))
-                except Exception:  # a network may be made for one batch size only
-                    before.restore()
-            return look(self.model, self.example.head(self.example.size))
-        finally:
-            before.restore()
-
-    def _with_other_samples(self) -> Trace | None:
-        """A look with another number of samples than :meth:`on_few` takes, if there can be one."""
-        before, size = RandomState(None), self.example.size
-        few = self.example.head(min(size, OTHER_SAMPLES))
-        try:
-            return trace(self.model, few if size > EXAMPLE_SAMPLES else spread(few, size + 1))
-        except Exception:  # a network may be made for one batch size only
-            return None
-        finally:
-            before.restore()
-
-    def _one_pass(self, observers: Sequence[Observer], description: str) -> None:
-        wanted: dict[str, tuple[Station, list[Observer]]] = {}
-        for observer in observers:
-            for station in observer.wanted():
-                wanted.setdefault(station.name, (station, []))[1].append(observer)
-        reader = _Reader(self.model, wanted, self.pooling, self.unmasked)
-        samples = 0
-        with progress(description, self.source.batches, self._show) as advance, reader.reading():
-            for batch in self.source:
-                for observer in observers:
-                    observer.begin_batch(batch.labels, batch.size)
-                reader.run(self._own(self._fitted(batch)))
-                samples += batch.size
-                advance(1)
-        self.passes += 1
-        self.samples = samples
-        with own_precision("cpu", *([] if self.device is None else [self.device.type])):
-            for observer in observers:
-                observer.end_pass()
-
-
-@contextmanager
-def open_session(
-    model: nn.Module,
-    data: Any,
-    *,
-    pooling: Pooling = "mean",
-    mode: Mode = "eval",
-    show: bool | None = None,
-) -> Iterator[Session]:
-    """Open a network for measuring, and leave it exactly as it was.
+    """A network with its data, looked at once and left exactly as found.
 
     Args:
         model: any module; wrappers of ``torch.compile`` and data parallelism are looked through.
-        data: see :class:`~lawscope.capture.source.Source`.
-        pooling: for activations that are sequences.
+        source: its data.
         mode: "train" lets BatchNorm use the statistics of each batch.
         show: progress bar, see :func:`~lawscope.progress.progress`.
+
+    Attributes:
+        model: the network itself.
+        stations: all that can be measured.
+        example: what the network was looked at with.
+        output_shape: of the network's main output for a few samples.
+        device: of the network; None without parameters and buffers.
+        passes: how often the data has gone through the network.
+        samples: seen in one pass, once a pass is done.
+        unmasked: operations whose tokens are pooled with their padding, for want of a mask.
+        takes_tokens: the network reads token ids.
+
+    Raises:
+        LawscopeError: the network cannot be measured, or not with this data.
     """
-    check_pooling(pooling)
-    if mode not in MODES:
-        raise LawscopeError(f"mode={mode!r} is not known; choose 'eval' or 'train'.")
-    inner = unwrapped(model)
-    source = Source(data)
-    keep_freed_memory()
+
+    def __init__(
+        self, model: nn.Module, source: Source, *, mode: Mode = "eval", show: bool | None = None
+    ) -> None:
+        if mode not in MODES:
+            raise LawscopeError(f"mode={mode!r} is not known; choose 'eval' or 'train'.")
+        self.model, self.source, self.mode, self.show = unwrap(model), source, mode, show
+        self.passes, self.samples = 0, 0
+        self.unmasked: set[int] = set()
+        self._check_shards()
+        parameter = next(self.model.parameters(), next(self.model.buffers(), None))
+        self.device = None if parameter is None else parameter.device
+        self._overwrites = True
+        self._blocks: Stations | LawscopeError | None = None
+        self._final_norm = RowNorm(), ""
+        if isinstance(source, TokenSource):
+            self._check_task(source)
+            self.example = self._fit(source.few())
+        else:
+            self.example = self._fit(source.peek())
+        self.takes_tokens = not main_input(self.example).is_floating_point()
+        with self._limits(self.example):
+            found, again = self.look(self._trace)
+        self.stations: Stations = find_stations(found, again)
+        self.output_shape = found.output_shape
+        self._overwrites = found.overwrites
+        if isinstance(source, TokenSource):
+            self._find_blocks(source, found)
+
+    @property
+    def module_names(self) -> list[str]:
+        return [name for name, _ in self.model.named_modules()]
+
+    @property
+    def blocks(self) -> Stations:
+        """The stream of a language model: what enters its first block, and every block."""
+        if self._blocks is None:
+            raise LawscopeError("Only a source of tokens shows the blocks of a language model.")
+        if isinstance(self._blocks, LawscopeError):
+            raise self._blocks
+        return self._blocks
+
+    @property
+    def final_norm(self) -> RowNorm:
+        """The norm between the last block and the head, without its parameters."""
+        return self._final_norm[0]
+
+    @property
+    def final_norm_module(self) -> str:
+        """Class of the module at which the final norm was found."""
+        return self._final_norm[1]
+
+    def run(
+        self,
+        observers: Sequence[Observer],
+        loss: Loss | None = None,
+        description: str = "measuring",
+        after_batch: Callable[[], None] | None = None,
+    ) -> None:
+        """Let the data through until no observer has taps; see :func:`run_together`."""
+        run_together([(self, observers)], self.source, loss, description, after_batch)
+
+    @contextmanager
+    def attach(
+        self, observers: Sequence[Observer], optimizer: Optimizer | None = None
+    ) -> Iterator[Watch]:
+        """Let observers watch somebody's own loop: forward, backward and optimizer steps.
+
+        The network stays in the mode it is in, and every hook is gone after ``with``. Gradients
+        are those of the last forward pass, as the backward pass makes them. A law that needs the
+        data twice cannot be attached.
+
+        Args:
+            observers: who watches.
+            optimizer: whose steps they are told of.
+
+        Yields:
+            The watch; ``watch.labels(y)`` names the labels of the next batch, and nothing is seen
+            inside ``with watch.pause():``.
+
+        Raises:
+            LawscopeError: an observer needs the data more than once.
+        """
+        for observer in observers:
+            if (passes := observer.passes()) > 1:
+                raise LawscopeError(
+                    f"{type(observer).__name__} reads the data {passes} times, and a training loop "
+                    "shows it once; raise memory=, or choose a strategy= that needs one pass."
+                )
+        wanted = [(observer, list(observer.taps())) for observer in observers]
+        watch = Watch(Reader(self.model, wanted, self.unmasked), observers)
+        with eager(), watch.hooks(optimizer):
+            yield watch
+        self.passes, self.samples = self.passes + 1, watch.samples
+        for observer in observers:
+            observer.end_pass()
+
+    def look(self, function: Callable[[nn.Module, Batch], T], batch: Batch | None = None) -> T:
+        """Return what a function makes of the network and a few samples; all is left as found.
+
+        Args:
+            function: given the network and samples; the samples are copies, because a network may
+                overwrite its inputs. It gets the whole first batch if it fails with a few: a
+                network may be made for one batch size only.
+            batch: other samples to look with.
+        """
+        before = RandomState(None)
+        try:
+            with restoring(self.model, self.mode) as first_run, first_run:
+                if batch is not None:
+                    return function(self.model, batch)
+                if self.example.size > EXAMPLE_SAMPLES:
+                    try:
+                        return function(self.model, self.example.head(EXAMPLE_SAMPLES))
+                    except Exception:  # it may insist on its batch size
+                        before.restore()
+                return function(self.model, self.example.head(self.example.size))
+        finally:
+            before.restore()
+
+    def _trace(self, model: nn.Module, batch: Batch) -> tuple[Trace, Trace | None]:
+        """Follow one forward pass, and another where the first does not tell samples apart."""
+        tokens = self.example.tokens
+        found = trace(model, batch, stream=None if tokens is None else tokens.shape)
+        if not is_ambiguous(found):
+            return found, None
+        before, size = RandomState(None), self.example.size
+        few = self.example.head(min(size, OTHER_SAMPLES))
+        try:
+            return found, trace(model, few if size > EXAMPLE_SAMPLES else spread(few, size + 1))
+        except Exception:  # a network may be made for one batch size only
+            return found, None
+        finally:
+            before.restore()
+
+    def _find_blocks(self, source: TokenSource, found: Trace) -> None:
+        try:
+            blocks = find_stream_blocks(self.model, found.calls)
+            if source.task == "causal":
+                check_causal(self.model, blocks)
+        except LawscopeError as error:
+            self._blocks = error
+            return
+        self._blocks = stations_of_stream(blocks)
+        self._final_norm = find_final_norm(found.calls, blocks)
+
+    def _check_task(self, source: TokenSource) -> None:
+        config = getattr(self.model, "config", None)
+        if source.task != "encoder-decoder" and getattr(config, "is_encoder_decoder", False):
+            raise LawscopeError(
+                f"{type(self.model).__name__} is an encoder–decoder; pass task='encoder-decoder' "
+                "and batches with 'input_ids' and 'decoder_input_ids', which measures the decoder."
+            )
+
+    def _check_shards(self) -> None:
+        """Refuse shares of other lengths where all processes run every layer together."""
+        if not sharded_modules(self.model) or not dist.is_initialized():
+            return
+        batches: list[int | None] = [None] * dist.get_world_size()
+        dist.all_gather_object(batches, self.source.batches)
+        if len(set(batches)) > 1:
+            raise LawscopeError(
+                f"The processes have {batches} batches, and a sharded network runs in all of them "
+                "at once; give each the same number, as DistributedSampler does."
+            )
+
+    def _fit(self, batch: Batch, all_logits: bool = False) -> Batch:
+        """Return the batch as ``forward`` takes it, on the network's device.
+
+        Named inputs without a parameter are left out; where none has one, the dict is handed over
+        as it is. A language model's caches are switched off, and logits of all positions but the
+        last unless they are wanted.
+        """
+        args, kwargs = batch.args, batch.kwargs
+        parameters = inspect.signature(self.model.forward).parameters
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        known = {k: v for k, v in kwargs.items() if takes_any or k in parameters}
+        if batch.tokens is not None:
+            name = "decoder_input_ids" if "decoder_input_ids" in kwargs else "input_ids"
+            if name in kwargs and name not in known:
+                args = (kwargs[name],)
+            switches = {"use_cache": False} | ({} if all_logits else {"logits_to_keep": 1})
+            kwargs = known | {k: v for k, v in switches.items() if k in parameters}
+        elif known:
+            kwargs = known
+        elif kwargs and not args and any(p.kind is not p.KEYWORD_ONLY for p in parameters.values()):
+            args, kwargs = (kwargs,), {}
+        return replace(batch, args=args, kwargs=kwargs).to(self.device)
+
+    @contextmanager
+    def _limits(self, batch: Batch) -> Iterator[None]:
+        """Turn too little memory, and ids or lengths beyond a model's tables, into a sentence."""
+        if batch.tokens is None:
+            with memory_error_as_sentence(
+                f"a batch of {batch.size} samples", "use smaller batches, or measure fewer stations"
+            ):
+                yield
+            return
+        ids = batch.first
+        assert isinstance(self.source, TokenSource)
+        check_ids(ids, vocabulary_of(self.model, self.source.task))
+        room = memory_error_as_sentence(
+            f"a batch of {ids.shape[0]} sequences of {ids.shape[1]} tokens",
+            "use a shorter window or smaller batches, load the model in a smaller dtype, or "
+            "measure fewer blocks (every=2)",
+        )
+        with within_limits(self.model, ids), room:
+            yield
+
+
+class _Run:
+    """One network among those that the same batches go through."""
+
+    def __init__(
+        self, session: Session, observers: Sequence[Observer], loss: Loss | None, stack: ExitStack
+    ) -> None:
+        self.session, self.observers, self.loss, self.failed = session, observers, loss, False
+        self.active: list[Observer] = []
+        self.reader: Reader
+        self.random: RandomState | None = None
+        kept = restoring(session.model, session.mode)
+        self.first_run: AbstractContextManager[Any] = stack.enter_context(kept)
+
+    def begin_pass(self) -> bool:
+        """Ask the observers for taps; return whether there are any."""
+        wanted = [(observer, list(observer.taps())) for observer in self.observers]
+        wanted = [(observer, taps) for observer, taps in wanted if taps]
+        self.active = [observer for observer, _ in wanted]
+        self.reader = Reader(self.session.model, wanted, self.session.unmasked)
+        if self.reader.gradients and self.loss is None:
+            raise LawscopeError("Gradients are those of a loss; pass loss=, as in training.")
+        if self.reader.gradients and sharded_modules(self.session.model):
+            raise LawscopeError(
+                "The gradients of a network under fully_shard cannot be read outside its own "
+                "training step; watch its training with attach()."
+            )
+        return bool(wanted)
+
+    def feed(self, batch: Batch) -> None:
+        session, reader = self.session, self.reader
+        for observer in self.active:
+            observer.begin_batch(batch)
+        fitted = session._fit(batch, all_logits=self.loss is not None)
+        if session._overwrites:
+            fitted = fitted.head(fitted.size)  # the data is the user's
+        with session._limits(fitted), self.first_run:
+            if reader.gradients:
+                assert self.loss is not None
+                with torch.enable_grad():
+                    output = reader.run(_requiring_grad(fitted))
+                    value = _check_loss(self.loss(*_loss_inputs(output, batch)))
+                reader.backward(value)
+            else:
+                reader.run(fitted)
+        self.first_run = nullcontext()
+        for observer in self.active:
+            observer.end_batch()
+
+    def end_pass(self, samples: int) -> None:
+        session = self.session
+        session.passes, session.samples = session.passes + 1, samples
+        with without_autocast():
+            for observer in self.active:
+                observer.end_pass()
+
+
+def run_together(
+    sessions: Sequence[tuple[Session, Sequence[Observer]]],
+    source: Source,
+    loss: Loss | None = None,
+    description: str = "measuring",
+    after_batch: Callable[[], None] | None = None,
+    on_failure: Callable[[Session, Exception], None] | None = None,
+) -> None:
+    """Run the same batches through several networks, until no observer has taps.
+
+    The first network draws random numbers as it would alone; the others have a stream of their
+    own, so that interleaving changes nothing.
+
+    Args:
+        sessions: networks and who observes them, such as a trained one and an untrained control.
+        source: of the batches.
+        loss: gives a scalar of the network's logits and the labels, for taps on gradients. In a
+            text these are the logits (n, V) at the tokens measured and the tokens to predict
+            there, (n,).
+        description: for the progress bar.
+        after_batch: called when all networks have seen a batch.
+        on_failure: told of a network after the first that fails, which is then left out; without
+            it the error is raised.
+
+    Raises:
+        LawscopeError: the data or a network cannot be measured.
+    """
     try:
-        with untouched(inner, mode), eager():
-            yield Session(inner, source, pooling, mode, show)
+        with ExitStack() as stack:
+            runs = [_Run(session, observers, loss, stack) for session, observers in sessions]
+            while active := [run for run in runs if run.begin_pass()]:
+                samples = _one_pass(active, source, description, after_batch, on_failure)
+                runs = [run for run in runs if not run.failed]
+                for run in active:
+                    if not run.failed:
+                        run.end_pass(samples)
     finally:
         source.restore()
 
 
-def _accepted(model: nn.Module) -> set[str] | None:
-    """Names of the inputs that ``forward`` takes, or None when it takes any."""
-    parameters = inspect.signature(model.forward).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    return {p.name for p in parameters}
+def _one_pass(
+    runs: Sequence[_Run],
+    source: Source,
+    description: str,
+    after_batch: Callable[[], None] | None,
+    on_failure: Callable[[Session, Exception], None] | None,
+) -> int:
+    """Feed all batches to all networks; return the number of samples."""
+    samples = 0
+    with ExitStack() as stack:
+        for run in runs:
+            stack.enter_context(run.reader.hooks())
+            if run.reader.gradients:
+                stack.enter_context(_learning(run.session.model))
+            run.random = None
+        advance = stack.enter_context(
+            progress(description, source.total, runs[0].session.show, unit=source.unit)
+        )
+        for batch in source:
+            before = RandomState(None) if len(runs) > 1 else None
+            after = None
+            for run in runs:
+                if before is not None:
+                    (run.random or before).restore()
+                try:
+                    if not run.failed:
+                        run.feed(batch)
+                except Exception as error:
+                    if on_failure is None or run is runs[0]:
+                        raise
+                    run.failed = True
+                    on_failure(run.session, error)
+                if before is not None:
+                    run.random = RandomState(None)
+                    after = after or run.random
+            if after is not None:
+                after.restore()
+                runs[0].random = None
+            samples += batch.size
+            advance(source.units_in(batch))
+            if after_batch is not None:
+                after_batch()
+    return samples
 
 
-class _Reader(TorchFunctionMode):
-    """Hooks that turn one forward pass into features for observers."""
+def _requiring_grad(batch: Batch) -> Batch:
+    """Return copies of floating inputs that are part of the graph, and may be overwritten."""
+    args, kwargs = map_tensors(
+        (batch.args, batch.kwargs),
+        lambda t: t.detach().requires_grad_().clone() if t.is_floating_point() else t,
+    )
+    return replace(batch, args=args, kwargs=kwargs)
 
-    def __init__(
-        self,
-        model: nn.Module,
-        wanted: dict[str, tuple[Station, list[Observer]]],
-        pooling: Pooling,
-        unmasked: set[int],
-    ) -> None:
-        super().__init__()
-        self.model, self.wanted, self.pooling, self.unmasked = model, wanted, pooling, unmasked
-        self.by_call = {
-            (s.place, s.path, s.function, s.call): s
-            for s, _ in wanted.values()
-            if s.place != "input"
-        }
-        self.functions = {s.function for s, _ in wanted.values() if s.place == "function"}
-        self.operands = {s.function for s, _ in wanted.values() if s.place == "operand"}
-        self.paths = {module: path for path, module in model.named_modules()}
-        self.calls: dict[tuple[str, str, str], int] = {}
-        self.stack: list[str] = []
-        self.missing: set[str] = set()
-        self.batch: Batch
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Hooks are set inside, and gone after, whatever happens."""
-        with ExitStack() as stack:
-            if self.functions or self.operands:
-                # The path of the module at work is needed, so every module is followed.
-                stack.enter_context(hooked(self.model, self._enter, self._leave))
-            for place, path, _, _ in {(p, path, "", 0) for p, path, _, _ in self.by_call}:
-                module = self.model.get_submodule(path)
-                if place == "output":
-                    handle = module.register_forward_hook(self._output)
-                elif place == "entrance":
-                    handle = module.register_forward_pre_hook(self._entrance, with_kwargs=True)
-                else:
-                    continue
-                stack.callback(handle.remove)
-            yield
+@contextmanager
+def _learning(model: nn.Module) -> Iterator[None]:
+    """Let gradients flow through frozen parameters too, inside."""
+    frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
+    try:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)
 
-    def run(self, batch: Batch) -> None:
-        """One forward pass; every wanted station must have been seen by its end."""
-        self.batch, self.calls, self.stack = batch, {}, []
-        self.missing = set(self.wanted)
-        for station, _ in self.wanted.values():
-            if station.place == "input":
-                self._see(station, main_input(batch))
-        if self.functions or self.operands:
-            with self:
-                self.model(*batch.args, **batch.kwargs)
-        else:
-            self.model(*batch.args, **batch.kwargs)
-        if self.missing:
-            name = min(self.missing, key=list(self.wanted).index)
-            raise LawscopeError(
-                f"Station '{name}' was asked for and never ran in a batch of {batch.size}; drop "
-                "it from stations=, or feed data that reaches it in every batch."
-            )
 
-    def _count(self, place: str, path: str, function: str = "") -> Station | None:
-        key = (place, path, function)
-        self.calls[key] = self.calls.get(key, 0) + 1
-        return self.by_call.get((place, path, function, self.calls[key]))  # type: ignore[arg-type]
+def _check_loss(value: Any) -> Tensor:
+    """Return a loss that has gradients."""
+    if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
+        what = f"a {type(value).__name__}"
+        if isinstance(value, Tensor):
+            what = f"a tensor of shape {tuple(value.shape)}"
+            what += "" if value.requires_grad else " that does not depend on the output"
+        raise LawscopeError(
+            f"The loss gives {what}; it must give one number computed from the network's output, "
+            "as nn.CrossEntropyLoss() does."
+        )
+    return value
 
-    def _output(self, module: nn.Module, args: Any, output: Any) -> None:
-        station = self._count("output", self.paths[module])
-        tensor = main_tensor(output)
-        if station is not None and tensor is not None:
-            self._see(station, tensor)
 
-    def _entrance(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        station = self._count("entrance", self.paths[module])
-        if station is not None:
-            self._see(station, main_input(Batch(args, kwargs, None)))
-
-    def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        self.stack.append(self.paths[module])
-
-    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        self.stack.pop()
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Let the function run; read its result, or what it is given, where that is wanted."""
-        name = function_name(func)
-        if name in self.operands and self.stack:
-            station = self._count("operand", self.stack[-1], name)
-            if station is not None:
-                self._see(station, args[0] if args else (kwargs or {})["input"])
-        output = func(*args, **(kwargs or {}))
-        if name in self.functions and self.stack and isinstance(output, Tensor):
-            station = self._count("function", self.stack[-1], name)
-            if station is not None:
-                self._see(station, output)
-        return output
-
-    def _see(self, station: Station, activations: Tensor) -> None:
-        self.missing.discard(station.name)
-        # Statistics are no part of the network: keep function modes and autocast out of them.
-        with torch._C.DisableTorchFunction(), own_precision(activations.device.type):
-            features = self._rows(station, activations)
-            for observer in self.wanted[station.name][1]:
-                observer.see(station, features)
-
-    def _rows(self, station: Station, activations: Tensor) -> Tensor:
-        """Activations of a station as features, one row per sample."""
-        batch = self.batch
-        if not activations.is_floating_point():
-            kind = "complex" if activations.is_complex() else "integer"
-            raise LawscopeError(
-                f"Station '{station.name}' gives {kind} activations ({activations.dtype}); drop it "
-                "from stations=, or measure a station with real ones."
-            )
-        if station.batch_dim == 1 and activations.dim() > 1:
-            activations = activations.transpose(0, 1)
-        if activations.shape[0] != batch.size:
-            raise LawscopeError(
-                f"Station '{station.name}' gives activations of shape {tuple(activations.shape)} "
-                f"for {batch.size} samples; one row per sample is needed, so drop it from "
-                "stations=."
-            )
-        if station.reduce is not None:
-            return station.reduce(activations, batch.mask)
-        if station.sequence and activations.dim() == 3:
-            if loses_mask(activations, self.pooling, batch.mask):
-                self.unmasked.add(station.operation)
-            return pool(activations, self.pooling, batch.mask)
-        return activations if activations.dim() == 2 else activations.reshape(batch.size, -1)
+def _loss_inputs(output: Any, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    """Return the logits among a network's outputs and the labels beside them."""
+    logits = output["logits"] if isinstance(output, Mapping) and "logits" in output else None
+    logits = main_tensor(output) if logits is None else logits
+    if logits is None:
+        raise LawscopeError(
+            f"The network returns a {type(output).__name__} without a tensor to compute a loss of."
+        )
+    if batch.tokens is None:
+        return logits, None if batch.labels is None else batch.labels.to(logits.device)
+    rows = batch.tokens.rows.to(logits.device)
+    return logits.flatten(0, 1)[rows], batch.tokens.targets[:, 0].to(logits.device)

@@ -1,45 +1,167 @@
-"""One look at a network at work: every module call, every activation, and how data flows."""
+"""One look at a network at work: every module call, every function, and how data flows.
+
+This is the only tracer. Layers, blocks, stations, heads and the final norm of a language model are
+all found in what it writes down.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from lawscope.capture.batches import Batch, tensors_in
-from lawscope.capture.flow import Operation, Trace
-from lawscope.capture.outputs import main_tensor
-from lawscope.capture.watcher import Watcher, version
+from lawscope.capture import kinds
+from lawscope.capture.kinds import Kind, function_name, is_convolution
+from lawscope.capture.outputs import find_stream, main_first, main_tensor
+from lawscope.data.batches import Batch, main_input, tensors_in
+
+KEPT_PRODUCTS = 32  # the head is among the last
+Origin = Literal["data", "weights", "fixed"]
 
 
-def trace(model: nn.Module, example: Batch) -> Trace:
-    """Run the example once and write down what happens.
+@dataclass(eq=False)
+class Operation:
+    """A node of the data flow."""
 
-    The caller sees to it that the network is untouched (:func:`~lawscope.capture.untouched`).
+    kind: Kind
+    path: str  # module it ran in, or that it is
+    function: str | None  # bare name when it is a function rather than a module
+    inputs: tuple[int, ...]  # positions of the operations it read from
+    activation: str = ""  # bare name of the activation that it is or that ran in it
+    # the latest weight upstream was a convolution and no axes were turned
+    channels_first: bool = False
+    flattens: bool = False  # all axes but the first were made one
+    origin: Origin = "data"  # "weights": made of them only, as a transposed or masked matrix
+    part: bool = False  # another output of the operation it reads from, not a result of its own
+    consumers: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A tensor that can be measured: the output of a module call or of an activation."""
+
+    path: str
+    call: int
+    operation: int  # position of the one that made the tensor
+    shape: tuple[int, ...]  # with the batch of the example
+    dtype: torch.dtype
+    device: torch.device
+    function: str | None = None  # bare name for an activation called as a function
+    composite: bool = False  # the module is made of other modules
+    container: bool = False  # the module is a plain nn.Sequential
+    family: str = ""  # class of the module, for finding what repeats
+    source: int | None = None  # operation whose output came in as the main input, for modules
+    input_shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """One call of ``linear``, a convolution with kernel one, or a matrix product."""
+
+    path: str  # of the module at work
+    call: int  # of that function within that module, counted from 1
+    module_call: int
+    function: str
+    operand: Tensor  # what entered, (B, p), (B, T, p) or, for a convolution, (B, p, …)
+    output: Tensor  # the same with K in place of p
+    weight: Tensor  # shape (K, p)
+    bias: Tensor | None
+    tied: bool  # the weight is that of an embedding
+
+    @property
+    def channels_first(self) -> bool:
+        """Whether features stand before positions."""
+        return is_convolution(self.function)
+
+    def __str__(self) -> str:
+        rows, width = self.weight.shape
+        name = f"'{self.path}'" if self.path else "the network itself"
+        return f"{name} ({self.function} {width}→{rows})"
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One run of one module: copies of the stream (B, T, d) that came in and went out, if any."""
+
+    module: nn.Module
+    entered: int
+    stream_in: Tensor | None
+    stream_out: Tensor | None
+
+
+@dataclass(eq=False)
+class Trace:
+    """What one forward pass showed, in the order in which outputs were completed."""
+
+    operations: list[Operation]
+    seen: list[Seen]
+    products: list[Product]  # the last ones, copied; none unless asked for
+    calls: list[Call]  # every module call with its stream; none unless asked for
+    batch: int
+    input_shape: tuple[int, ...]
+    input_dtype: torch.dtype
+    output: Any
+    overwrites: bool = False  # the network writes into its inputs
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        output = main_tensor(self.output)
+        return () if output is None else tuple(output.shape)
+
+
+def trace(
+    model: nn.Module, batch: Batch, *, copies: bool = False, stream: Sequence[int] | None = None
+) -> Trace:
+    """Run a batch once and write down what happens; the caller leaves the network as found.
+
+    With ``copies`` products with a matrix are kept; a stream of tokens (B, T) is followed from
+    module to module.
     """
-    watcher = Watcher(model)
-    inputs = list(tensors_in((example.args, example.kwargs)))
-    raw = main_input(example)
+    tracer = _Tracer(model, copies, stream)
+    inputs = list(tensors_in((batch.args, batch.kwargs)))
+    raw = main_input(batch)
     for tensor in [raw, *(t for t in inputs if t is not raw)]:
-        watcher.add(Operation("input", "", 1, None, ()), [tensor])
-    versions = [version(tensor) for tensor in inputs]
-    with hooked(model, _unwatched(watcher.enter), _unwatched(watcher.leave)), watcher:
-        output = main_tensor(model(*example.args, **example.kwargs))
-    first_weight = next((o for o in watcher.operations if o.kind == "weight"), None)
+        tracer.add(Operation("input", "", None, ()), [tensor])
+    versions = [_version(tensor) for tensor in inputs]
+    with hooked(model, _unwatched(tracer.enter), _unwatched(tracer.leave)), tracer:
+        output = model(*batch.args, **batch.kwargs)
+    first_weight = next((o for o in tracer.operations if o.kind == "weight"), None)
     if first_weight is not None:
-        watcher.operations[0].channels_first = first_weight.channels_first
-    shape, dtype = tuple(raw.shape), raw.dtype
-    out = () if output is None else tuple(output.shape)
+        tracer.operations[0].channels_first = first_weight.channels_first
     # Inference tensors keep no version: the worst is assumed of a network that runs on them.
-    overwrites = any(t.is_inference() for t in inputs) or versions != [version(t) for t in inputs]
-    return Trace(watcher.operations, watcher.seen, example.size, shape, dtype, out, overwrites)
+    overwrites = any(t.is_inference() for t in inputs) or versions != [_version(t) for t in inputs]
+    made = tracer.operations, tracer.seen, list(tracer.products), tracer.streams
+    return Trace(*made, batch.size, tuple(raw.shape), raw.dtype, output, overwrites)
+
+
+@contextmanager
+def hooked(model: nn.Module, enter: Any, leave: Any) -> Iterator[None]:
+    """Call ``enter`` and ``leave`` around every module of ``model``."""
+    with ExitStack() as stack:
+        for module in model.modules():
+            before = module.register_forward_pre_hook(enter, with_kwargs=True)
+            after = module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+            stack.callback(before.remove)
+            stack.callback(after.remove)
+        yield
+
+
+def is_distributed_tensor(tensor: Tensor) -> bool:
+    """Return whether a tensor is spread over the processes of a group (a DTensor)."""
+    # What is not imported has made none, and takes a second to import.
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
 
 
 def _unwatched(hook: Callable[..., None]) -> Callable[..., None]:
-    """The hook, asking tensors for their shape without being taken for the network."""
+    """Let a hook ask tensors for their shape without being taken for the network."""
 
     def quietly(*args: Any) -> None:
         with torch._C.DisableTorchFunction():
@@ -48,21 +170,270 @@ def _unwatched(hook: Callable[..., None]) -> Callable[..., None]:
     return quietly
 
 
-def main_input(batch: Batch) -> Tensor:
-    """The raw data of a batch: its first floating tensor, or its first tensor."""
-    inputs = tensors_in((batch.args, batch.kwargs))
-    return next((t for t in inputs if t.is_floating_point()), batch.first)
+class _Made(NamedTuple):
+    """Where a tensor came from: which output of which operation, in which state."""
+
+    position: int
+    number: int
+    version: int
 
 
-@contextmanager
-def hooked(model: nn.Module, enter: Any, leave: Any) -> Iterator[None]:
-    """Call ``enter`` and ``leave`` around every module of ``model``."""
-    handles = []
-    try:
-        for module in model.modules():
-            handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-            handles.append(module.register_forward_hook(leave, with_kwargs=True, always_call=True))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+class _Entry(NamedTuple):
+    """What came into a module, noted on the way in: the module may overwrite it."""
+
+    source: int | None
+    shape: tuple[int, ...] | None
+    sources: tuple[int, ...]
+    origins: tuple[Origin, ...]
+
+
+class _Tracer(TorchFunctionMode):
+    """Follows module calls by hooks and function calls by the mode."""
+
+    def __init__(self, model: nn.Module, copies: bool, stream: Sequence[int] | None) -> None:
+        super().__init__()
+        self.copies, self.stream = copies, stream
+        self.paths = {module: path for path, module in model.named_modules()}
+        # Weights that are sharded are whole only while their module runs.
+        self.sharded = any(is_distributed_tensor(p) for p in model.parameters())
+        self.embeddings = [m for m in model.modules() if isinstance(m, nn.Embedding)]
+        self.operations: list[Operation] = []
+        self.seen: list[Seen] = []
+        self.products: deque[Product] = deque(maxlen=KEPT_PRODUCTS)
+        self.streams: list[Call] = []
+        self.open_streams: list[tuple[int, Tensor | None]] = []
+        self.made: dict[int, _Made] = {}
+        self.alive: list[Tensor] = []  # ids stay unique only while tensors live
+        self.stack: list[nn.Module] = []
+        self.entries: list[_Entry] = []
+        self.inside: nn.Module | None = None  # the atomic module being run
+        self.activated = ""  # the latest activation in there
+        self.entered = 0  # modules so far
+        self.calls: dict[tuple[str, str], int] = {}
+
+    @property
+    def path(self) -> str:
+        """Of the module at work; a user's pre-hook on the network runs before any is entered."""
+        return self.paths[self.stack[-1]] if self.stack else ""
+
+    def count(self, path: str, what: str) -> int:
+        """Return the number of this entering or leaving of a module, or call of a function."""
+        key = (path, what)
+        self.calls[key] = self.calls.get(key, 0) + 1
+        return self.calls[key]
+
+    def add(self, operation: Operation, outputs: Sequence[Tensor]) -> int:
+        """Enter an operation and the tensors it made, the main one first."""
+        position = len(self.operations)
+        self.operations.append(operation)
+        for source in operation.inputs:
+            self.operations[source].consumers.append(position)
+        for number, tensor in reversed(list(enumerate(outputs))):
+            self.made[id(tensor)] = _Made(position, number, _version(tensor))
+            self.alive.append(tensor)
+        return position
+
+    def source(self, tensor: Tensor) -> int | None:
+        """Return the operation whose result a tensor is, one per tensor and state.
+
+        A second output gets an operation of its own when it is used; so does a tensor that was
+        written into behind our back, through a view or inside a module.
+        """
+        made = self.made.get(id(tensor))
+        if made is None or (made.number == 0 and made.version == _version(tensor)):
+            return None if made is None else made.position
+        whole = self.operations[made.position]
+        changed = Operation(
+            "other" if made.number else "pass",
+            self.path,
+            "",
+            (made.position,),
+            channels_first=whole.channels_first,
+            origin=whole.origin,
+            part=made.number > 0,
+        )
+        return self.add(changed, [tensor])
+
+    def sources(self, values: Any) -> tuple[int, ...]:
+        found = (self.source(tensor) for tensor in tensors_in(values))
+        return tuple(dict.fromkeys(s for s in found if s is not None))
+
+    def origin(self, tensor: Tensor) -> Origin:
+        made = self.made.get(id(tensor))
+        if made is not None:
+            return self.operations[made.position].origin
+        return "weights" if isinstance(tensor, nn.Parameter) else "fixed"
+
+    def upstream_channels(self, sources: tuple[int, ...]) -> bool:
+        """Return whether the first operation upstream with data has channels first."""
+        upstream = (self.operations[s] for s in sources)
+        return next((o.channels_first for o in upstream if o.origin == "data"), False)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = function_name(func)
+        call = self.count(self.path, name) if self.stack else 0
+        if self.inside is not None:
+            if kinds.function_kind(name, weighted=False) == "activation":
+                self.activated = name
+            output = func(*args, **kwargs)
+            self.note_product(name, call, args, kwargs, output)
+            return output
+        given = list(tensors_in((args, kwargs)))
+        operation = self.function(name, given)
+        shape = tuple(given[0].shape) if given else ()
+        output = func(*args, **kwargs)
+        self.note_product(name, call, args, kwargs, output)
+        # Writing into a part of a tensor gives nothing back.
+        outputs = main_first(args[0] if name == "setitem" else output)
+        if not outputs:
+            return output
+        operation.flattens = name in kinds.RESHAPES and kinds.flattens(
+            shape, tuple(outputs[0].shape)
+        )
+        position = self.add(operation, outputs)
+        if operation.kind == "activation" and self.stack:
+            self.see(operation.path, call, position, outputs[0], function=name)
+        return output
+
+    def note_product(self, name: str, call: int, args: Any, kwargs: Any, output: Any) -> None:
+        """Keep a product with a matrix, in copies: the network may overwrite what it read."""
+        operands = _operands(name, args, kwargs) if self.copies and self.stack else None
+        if operands is None or not isinstance(output, Tensor):
+            return
+        operand, weight, bias = operands
+        tables = [m.weight for m in self.embeddings if not is_distributed_tensor(m.weight)]
+        tied = any(weight.data_ptr() == table.data_ptr() for table in tables)
+        if self.sharded:
+            weight, bias = weight.clone(), None if bias is None else bias.clone()
+        where = self.path, call, self.calls[self.path, "enter"], name
+        copies = operand.clone(), output.clone()
+        self.products.append(Product(*where, *copies, weight, bias, tied))
+
+    def function(self, name: str, given: list[Tensor]) -> Operation:
+        sources = self.sources(given)
+        origins = [self.origin(tensor) for tensor in given]
+        matrix = any(o == "weights" and t.dim() > 1 for o, t in zip(origins, given, strict=True))
+        # A product of weights alone, as of low rank, is a weight itself.
+        kind = kinds.function_kind(name, weighted=matrix and set(origins) != {"weights"})
+        channels = self.upstream_channels(sources)
+        if kind == "weight":
+            channels = is_convolution(name)
+        elif name in kinds.TURNS or kind == "embedding":
+            channels = False
+        return Operation(
+            kind,
+            self.path,
+            name,
+            sources,
+            activation=name if kind == "activation" else "",
+            channels_first=channels,
+            origin=_joint(kind, origins),
+        )
+
+    def enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        self.stack.append(module)
+        self.count(self.paths[module], "enter")
+        if self.stream is not None:
+            stream = find_stream((args, kwargs), self.stream)
+            self.open_streams.append((self.entered, None if stream is None else stream.clone()))
+        self.entered += 1
+        if self.inside is not None:
+            self.entries.append(_Entry(None, None, (), ()))
+            return
+        given = list(tensors_in((args, kwargs)))
+        main = next((t for t in given if t.is_floating_point()), None)
+        source, shape = (None, None) if main is None else (self.source(main), tuple(main.shape))
+        origins = tuple(self.origin(tensor) for tensor in given)
+        self.entries.append(_Entry(source, shape, self.sources(given), origins))
+        if len(self.stack) > 1 and kinds.is_atomic(module):
+            self.inside, self.activated = module, ""
+
+    def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        entry = self.entries.pop()
+        self.stack.pop()
+        if self.stream is not None:
+            order, given = self.open_streams.pop()
+            made = find_stream(output, self.stream)
+            copy = None if made is None else made.clone()
+            self.streams.append(Call(module, order, given, copy))
+        path, call = self.paths[module], self.count(self.paths[module], "leave")
+        atomic = self.inside is module
+        if self.inside is not None and not atomic:
+            return
+        if atomic:
+            self.inside = None
+            self.add(self.module(module, entry, output), main_first(output))
+        tensor = main_tensor(output)
+        operation = None if tensor is None else self.source(tensor)
+        if tensor is not None and operation is not None and self.stack:
+            self.see(
+                path,
+                call,
+                operation,
+                tensor,
+                composite=not atomic and next(module.children(), None) is not None,
+                container=isinstance(module, nn.Sequential),
+                family=f"{type(module).__module__}.{type(module).__qualname__}",
+                source=entry.source,
+                input_shape=entry.shape,
+            )
+
+    def module(self, module: nn.Module, entry: _Entry, output: Any) -> Operation:
+        kind = kinds.module_kind(module, bool(self.activated))
+        channels = self.upstream_channels(entry.sources)
+        if kind in ("weight", "embedding"):
+            channels = isinstance(module, nn.modules.conv._ConvNd)
+        made = main_tensor(output)
+        shapes = entry.shape or (), () if made is None else tuple(made.shape)
+        return Operation(
+            kind,
+            self.paths[module],
+            None,
+            entry.sources,
+            activation=self.activated,
+            channels_first=channels,
+            flattens=kind in ("pass", "other") and kinds.flattens(*shapes),
+            origin=_joint(kind, entry.origins),
+        )
+
+    def see(self, path: str, call: int, position: int, tensor: Tensor, **more: Any) -> None:
+        shape, kind, device = tuple(tensor.shape), tensor.dtype, tensor.device
+        self.seen.append(Seen(path, call, position, shape, kind, device, **more))
+
+
+def _version(tensor: Tensor) -> int:
+    """Return how often a tensor, or one that shares its memory, has been written into."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _joint(kind: Kind, origins: Sequence[Origin]) -> Origin:
+    """Return what a result is made of; features of learned inputs are as good as data."""
+    if kind in ("weight", "embedding") or "data" in origins:
+        return "data"
+    return "weights" if "weights" in origins else "fixed"
+
+
+def _operands(
+    name: str, args: Any, kwargs: dict[str, Any]
+) -> tuple[Tensor, Tensor, Tensor | None] | None:
+    """Return input, weight (K, p) and bias of a product; None when the function is not one."""
+    if name in ("matmul", "mm"):
+        if len(args) != 2 or not all(isinstance(a, Tensor) for a in args) or args[1].dim() != 2:
+            return None
+        return args[0], args[1].T, None
+    if name != "linear" and not is_convolution(name):
+        return None
+    names = ("input", "weight", "bias")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    operand, weight, bias = (given.get(key) for key in names)
+    if not isinstance(operand, Tensor) or not isinstance(weight, Tensor) or weight.dim() < 2:
+        return None
+    if weight.shape[1] * weight.shape[0] != weight.numel():
+        return None  # a kernel larger than one position
+    groups = args[6] if len(args) > 6 else kwargs.get("groups", 1)
+    if is_convolution(name) and ("transpose" in name or groups != 1):
+        return None
+    return operand, weight.flatten(1), bias

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import re
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lawscope import __version__
-from lawscope.cli import language_options as lm
-from lawscope.cli.depth import depth as depth_command
-from lawscope.cli.peel import peel as peel_command
-from lawscope.cli.stopping import StoppedError
+from lawscope._version import __version__
+from lawscope.cli.depth import depth
+from lawscope.cli.init import init
+from lawscope.cli.peel import peel
+from lawscope.cli.processes import speaks
 from lawscope.cli.study import app as study_app
 from lawscope.errors import LawscopeError
+from lawscope.files import exists
 
 app = typer.Typer(
     name="lawscope",
@@ -28,9 +34,29 @@ app = typer.Typer(
 )
 app.add_typer(study_app)
 
+DEFAULT_OUT = Path("lawscope-report")
+PAGE, NUMBERS = "report.html", "run.lawscope.json"
+# Options by what they are about; others have no use for them.
+OF_TEXT = "tokens window dtype gguf task targets precision normalization folds every resume"
+OF_TEXT += " trust_remote_code"
+OF_SAMPLES = (
+    "data data_dir size split samples scale mean std stations pooling head uncertainty mode"
+)
+OF_DATA = "data_dir size split scale mean std"
+# What parameters in sentences of the library are on the command line.
+SPELLED = {
+    r"\bdata_dir\b": "--data-dir",
+    r"\bhead='([^']*)'": r"--head \1",
+    r"\btask='([\w-]+)'": r"--task \1",
+    r"\bdtype=torch\.(\w+)": r"--dtype \1",
+    r"\bdevice=None\b": "--device auto",
+    r"\btrust_remote_code=True\b": "--trust-remote-code",
+    r"the same call goes on from it": "--resume continues",
+}
+
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="Folder for report.html and run.json.", show_default=False),
+    typer.Option("--out", "-o", help=f"Folder for {PAGE} and {NUMBERS}.", show_default=False),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
@@ -40,9 +66,24 @@ Threads = Annotated[
 ]
 WhichMode = Annotated[
     str,
-    typer.Option(help="eval, or train: BatchNorm uses each batch, as the paper's authors measure."),
+    typer.Option(help="eval, or train: BatchNorm uses each batch, as He & Su (2023) measured."),
 ]
-DEFAULT_OUT = Path("lawscope-report")
+Weights = Annotated[
+    Path | None, typer.Option(help="Weights: .safetensors, or .pt loaded as weights only.")
+]
+
+
+def _text_option(text: str, *names: str, **more: Any) -> Any:
+    panel = "Language models (with --text)"
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
+
+
+def _data_option(text: str, **more: Any) -> Any:
+    return typer.Option(help=text, rich_help_panel="Data sets (with --data)", **more)
+
+
+def _law_option(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Laws and their settings")
 
 
 @app.callback(invoke_without_command=True)
@@ -60,6 +101,7 @@ def root(
 
 @app.command()
 def scan(
+    context: typer.Context,
     target: Annotated[
         str,
         typer.Argument(
@@ -69,41 +111,54 @@ def scan(
             show_default=False,
         ),
     ],
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Weights: .safetensors, or .pt loaded as weights only."),
-    ] = None,
+    checkpoint: Weights = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="fashion-mnist-10x10, fashion-mnist, mnist, cifar10, an .npz with x and y, or a "
+        _data_option(
+            "fashion-mnist-10x10, fashion-mnist, mnist, cifar10, an .npz with x and y, or a "
             "folder of images by class. Without it: 'data' of the target.",
         ),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where data sets lie (or set LAWSCOPE_DATA).")
+        Path | None, _data_option("Where data sets lie (or set LAWSCOPE_DATA).")
     ] = None,
-    size: Annotated[str | None, typer.Option(help="Resize images, e.g. 32x32.")] = None,
-    split: Annotated[str, typer.Option(help="train or test.")] = "train",
+    size: Annotated[str | None, _data_option("Resize images, e.g. 32x32.")] = None,
+    split: Annotated[str, _data_option("train or test.")] = "train",
     samples: Annotated[
         int | None,
-        typer.Option(help="How many: evenly over classes with --data, else the first.", min=2),
+        _data_option("How many: evenly over classes with --data, else the first.", min=2),
+    ] = None,
+    scale: Annotated[
+        str, _data_option("Range that pixels are scaled to: -1:1, 0:1 or none (0 to 255).")
+    ] = "-1:1",
+    mean: Annotated[
+        str | None, _data_option("Taken off pixels in [0, 1]; one number, or one per channel.")
+    ] = None,
+    std: Annotated[str | None, _data_option("Divides them after that.")] = None,
+    laws: Annotated[
+        str | None, _law_option("Only these, with commas; by default all that apply.")
+    ] = None,
+    loss: Annotated[
+        str | None, _law_option("cross-entropy or mse, for laws that need gradients.")
     ] = None,
     stations: Annotated[
-        str,
-        typer.Option(help="layers, blocks, auto, a glob like 'blocks.*', or names with commas."),
+        str, _law_option("layers, blocks, auto, a glob like 'blocks.*', or names with commas.")
     ] = "layers",
     pooling: Annotated[
-        str, typer.Option(help="Of token sequences: mean, first, last or flatten.")
+        str, _law_option("Of token sequences: mean, first, last or flatten.")
     ] = "mean",
     head: Annotated[
-        str | None, typer.Option(help="The head to measure, where the network has several.")
+        str | None, _law_option("The head to measure, where the network has several.")
+    ] = None,
+    uncertainty: Annotated[
+        str, _law_option("Interval by jackknife, bootstrap, or none.")
+    ] = "jackknife",
+    memory: Annotated[str, _law_option("Budget for the statistics.")] = "512MB",
+    set_: Annotated[
+        list[str] | None,
+        _law_option("A setting of one law, as next_token.folds=4; may be repeated.", "--set"),
     ] = None,
     mode: WhichMode = "eval",
-    uncertainty: Annotated[
-        str, typer.Option(help="Interval by jackknife, bootstrap, or none.")
-    ] = "jackknife",
-    memory: Annotated[str, typer.Option(help="Budget for the statistics.")] = "512MB",
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -114,25 +169,45 @@ def scan(
         str, typer.Option(help="cpu, cuda, cuda:1, mps …; auto: a language model over all.")
     ] = "cpu",
     control: Annotated[bool, typer.Option(help="Also measure the same network untrained.")] = True,
-    seed: Annotated[int, typer.Option(help="For drawing samples.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="For drawing samples.", min=0, max=2**63 - 1)] = 0,
     threads: Threads = None,
-    text: lm.Text = None,
-    tokens: lm.Tokens = None,
-    window: lm.Window = None,
-    dtype: lm.Dtype = None,
-    gguf: lm.Gguf = None,
-    targets: lm.Targets = None,
-    task: lm.Task = None,
-    precision: lm.Precision = None,
-    normalization: lm.Normalization = None,
-    folds: lm.Folds = None,
-    every: lm.Every = None,
-    resume: lm.Resume = False,
-    trust_remote_code: lm.TrustRemoteCode = False,
+    text: Annotated[
+        list[Path] | None,
+        _text_option("UTF-8 text to measure a language model on; several are joined.", "--text"),
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        _text_option("Tokens of text to measure, or 'all'; by default 100 per feature."),
+    ] = None,
+    window: Annotated[
+        int | None, _text_option("Tokens of a window; 512, or the model's context.", min=2)
+    ] = None,
+    dtype: Annotated[
+        str | None, _text_option("Of the weights: float32 (default), bfloat16, float16.")
+    ] = None,
+    gguf: Annotated[Path | None, _text_option("A GGUF file, here or inside TARGET.")] = None,
+    task: Annotated[str | None, _text_option("causal (default), masked, encoder-decoder.")] = None,
+    targets: Annotated[
+        str | None,
+        _text_option("With commas: next (default), next-next, current, previous."),
+    ] = None,
+    precision: Annotated[str | None, _text_option("float64 (default) or fast.")] = None,
+    normalization: Annotated[
+        str | None,
+        _text_option("final-norm (the model's own, default), none, layer-norm, rms-norm."),
+    ] = None,
+    folds: Annotated[int | None, _text_option("Of windows, for the interval; 5.", min=1)] = None,
+    every: Annotated[int | None, _text_option("Measure every so many-th block; 1.", min=1)] = None,
+    resume: Annotated[
+        bool, _text_option("Go on with an interrupted scan of the same --out.", "--resume")
+    ] = False,
+    trust_remote_code: Annotated[
+        bool, _text_option("Run code that comes with the model.", "--trust-remote-code")
+    ] = False,
     json_: AsJson = False,
     out: Out = None,
 ) -> None:
-    """Point lawscope at a network: D per layer, the law, a verdict, advice, a page.
+    """Point lawscope at a network: every law that applies, a verdict, advice, a page.
 
     [bold]Examples[/bold]
 
@@ -141,83 +216,64 @@ def scan(
     lawscope scan my_project.nets:build --checkpoint w.safetensors --data fashion-mnist
 
     lawscope scan ./my-gpt2 --text corpus.txt
-    """
-    language = {
-        "tokens": tokens,
-        "window": window,
-        "dtype": dtype,
-        "gguf": gguf,
-        "targets": None if targets is None else tuple(t.strip() for t in targets.split(",")),
-        "task": task,
-        "precision": precision,
-        "normalization": normalization,
-        "folds": folds,
-        "every": every,
-        "resume": resume,
-        "trust_remote_code": trust_remote_code,
-    }
-    if text:
-        lm.about_data(
-            {"data": data, "data_dir": data_dir, "size": size, "samples": samples, "head": head}
-        )
-        common = {
-            "checkpoint": checkpoint,
-            "batch_size": batch_size,
-            "device": device,
-            "control": control,
-            "memory": memory,
-            "seed": seed,
-            "threads": threads,
-        }
-        _scan_text(target, text, {**common, **language}, json_=json_, out=out)
-        return
-    lm.about_text(language)
-    from lawscope.cli.scan import scan_target
 
+    [bold]A net.py[/bold] (lawscope init writes one)
+
+    model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))
+
+    data = [(x, y)]  # batches of inputs and labels, or a DataLoader
+    """
+    if text:
+        _refuse(context, OF_SAMPLES, "is about labelled data and has no meaning with --text.")
+    else:
+        _refuse(context, OF_TEXT, "is about a language model; add --text FILE.")
+    if data is None:
+        _refuse(context, OF_DATA, "is about --data; the target's own data is taken as it is.")
+
+    from lawscope.cli.scan import Request, read_request, scan_target, set_threads
+
+    set_threads(threads)
     # Whatever the user's code prints must not end up in the JSON.
     with redirect_stdout(sys.stderr) if json_ else nullcontext():
-        report = scan_target(
-            target,
-            checkpoint=checkpoint,
-            data=data,
-            data_dir=data_dir,
-            size=size,
-            split=split,
-            samples=samples,
-            stations=stations,
-            pooling=pooling,
-            head=head,
-            mode=mode,
-            uncertainty=uncertainty,
-            memory=memory,
-            batch_size=batch_size or 256,
-            device=device,
-            control=control,
-            seed=seed,
-            threads=threads,
-        )
-    deliver(report, json_=json_, out=out)
+        if text:
+            from lawscope.cli.text import TextRequest, scan_text
+
+            folder = out or (None if json_ and not resume else DEFAULT_OUT)
+            report = scan_text(read_request(TextRequest, {**context.params, "folder": folder}))
+        else:
+            report = scan_target(read_request(Request, context.params))
+    if speaks():
+        deliver(report, out, json_=json_)
 
 
-def _scan_text(
-    target: str, text: list[Path], options: dict[str, Any], *, json_: bool, out: Path | None
+@app.command("stations")
+def list_stations(
+    target: Annotated[str, typer.Argument(help="As of scan: net.py or package.module:callable.")],
+    checkpoint: Weights = None,
 ) -> None:
-    """A language model on a text; of several processes one delivers."""
-    from lawscope.cli.language import scan_language
-    from lawscope.cli.language_request import Request
+    """List the places of a network where laws can be measured, and what selects them."""
+    from rich.console import Console
 
-    writes = out is not None or not json_ or options["resume"]
-    given = {name: value for name, value in options.items() if value is not None}
-    with redirect_stdout(sys.stderr) if json_ else nullcontext():
-        report = scan_language(
-            Request(target, text, folder=(out or DEFAULT_OUT) if writes else None, **given)
-        )
-    if report is not None:
-        deliver(report, json_=json_, out=out)
+    from lawscope.cli.scan import find_target_stations
+    from lawscope.report.terminal import render_frame
+
+    Console().print(render_frame(find_target_stations(target, checkpoint).table()))
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="A saved .lawscope.json or page (.html).")],
+    json_: AsJson = False,
+) -> None:
+    """Print a result that was saved."""
+    from lawscope.result import load
+
+    _print(load(file), json_)
 
 
 @app.command()
 def demo(
+    context: typer.Context,
     depth: Annotated[int, typer.Option(help="Layers, classifier included.", min=3)] = 8,
     lr: Annotated[float, typer.Option(help="First learning rate.", min=0.0)] = 3e-3,
     optimizer: Annotated[str, typer.Option(help="adam, momentum or sgd.")] = "adam",
@@ -226,68 +282,121 @@ def demo(
         int, typer.Option(help="Training samples per class, at most 500.", min=2, max=500)
     ] = 100,
     mode: WhichMode = "eval",
-    seed: Annotated[int, typer.Option(help="Of samples, weights and batches.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of samples, weights and batches.", min=0, max=2**32 - 1)
+    ] = 0,
     threads: Threads = None,
     json_: AsJson = False,
     out: Out = None,
 ) -> None:
     """Train the papers' network on embedded Fashion-MNIST and measure it before and after.
 
-    The 20-layer network of the paper's figure 1, measured as its authors do:
+    The 20-layer network of He & Su (2023), figure 1, measured as they did:
     lawscope demo --depth 20 --lr 3e-4 --mode train
     """
     from lawscope.cli.demo import run_demo
 
-    report = run_demo(
-        depth=depth,
-        lr=lr,
-        optimizer=optimizer,
-        epochs=epochs,
-        per_class=per_class,
-        mode=mode,
-        seed=seed,
-        threads=threads,
-    )
-    deliver(report, json_=json_, out=out)
+    options = {k: v for k, v in context.params.items() if k not in ("json_", "out")}
+    deliver(run_demo(**options), out, json_=json_)
 
 
-app.command("depth")(depth_command)
-app.command("peel")(peel_command)
+app.command()(depth)
+app.command()(peel)
+app.command()(init)
 
 
-def deliver(report: Any, *, json_: bool, out: Path | None) -> None:
-    """Print the summary or the JSON, and write the page."""
-    import json
+def deliver(report: Any, out: Path | None, *, json_: bool) -> None:
+    """Write the page and the numbers, then print: a closed pipe must not cost the files.
 
-    from lawscope.report.files import write_whole
+    Where the files cannot be written the result is printed all the same, and the error after it.
+    """
+    skipped = {law: _spell_options(why) for law, why in report.skipped.items()}
+    report = dataclasses.replace(report, skipped=skipped)
+    folder = None if json_ and out is None else _choose_folder(out)
+    failure: LawscopeError | None = None
+    if folder is not None:
+        try:
+            report.save(folder / NUMBERS)
+            report.save(folder / PAGE)
+        except LawscopeError as error:
+            failure = error
+    _print(report, json_)
+    if failure is not None:
+        raise failure
+    if folder is not None and not json_:
+        typer.echo(f"\nreport: {folder / PAGE}")
 
-    document = json.dumps(report.to_dict(), indent=None if json_ else 1, allow_nan=False)
+
+def _choose_folder(out: Path | None) -> Path:
+    """Return the folder of the report; an earlier one is kept, or said to be replaced."""
+    folder, number = out or DEFAULT_OUT, 1
+    if not exists(folder / PAGE):
+        return folder
+    if out is not None:
+        written = datetime.fromtimestamp((out / PAGE).stat().st_mtime)
+        sys.stderr.write(f"lawscope: this replaces the report of {written:%d %B %Y, %H:%M}.\n")
+        return out
+    while exists(folder / PAGE):
+        number += 1
+        folder = DEFAULT_OUT.with_name(f"{DEFAULT_OUT.name}-{number}")
+    sys.stderr.write(f"lawscope: {DEFAULT_OUT} holds an earlier report; this one is {folder}.\n")
+    return folder
+
+
+def _print(result: Any, json_: bool) -> None:
     if json_:
-        sys.stdout.write(document + "\n")
-    if json_ and out is None:
-        return
-    folder = out or DEFAULT_OUT
-    if not json_:
+        sys.stdout.write(json.dumps(result.to_dict(), allow_nan=False) + "\n")
+    else:
         from rich.console import Console
 
-        from lawscope.laws.language_report import LanguageReport
-        from lawscope.report.next_token_terminal import print_language_summary
-        from lawscope.report.terminal import print_summary
+        Console().print(result)
 
-        # Before the files: a full disk must not cost the result.
-        summary = print_language_summary if isinstance(report, LanguageReport) else print_summary
-        summary(report, Console())
-    write_whole(document + "\n", folder / "run.json")
-    page = report.save(folder / "report.html")
-    if not json_:
-        typer.echo(f"\nreport: {page}")
+
+def _refuse(context: typer.Context, names: str, why: str) -> None:
+    """Refuse options that were given and have no meaning here."""
+    for name in names.split():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise LawscopeError(f"--{name.replace('_', '-')} {why}")
+
+
+def _spell_options(sentence: str) -> str:
+    """Return the sentence with options of the command for parameters of the library.
+
+    Example:
+        >>> _spell_options("bert looks ahead; choose task='masked'.")
+        'bert looks ahead; choose --task masked.'
+    """
+    for parameter, option in SPELLED.items():
+        sentence = re.sub(parameter, option, sentence)
+    return sentence
+
+
+def _spread_texts(arguments: Sequence[str]) -> list[str]:
+    """Return ``--text a b`` as ``--text a --text b``, as shells spread ``*.txt``.
+
+    Example:
+        >>> _spread_texts(["scan", "gpt2", "--text", "a", "b", "--json"])
+        ['scan', 'gpt2', '--text', 'a', '--text', 'b', '--json']
+    """
+    if arguments[:1] != ["scan"] or arguments[1:2] == [] or arguments[1].startswith("-"):
+        return list(arguments)
+    spread: list[str] = []
+    texts = False
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        if argument.startswith("-"):
+            texts = argument == "--text"
+        elif texts and before != "--text":
+            spread.append("--text")
+        spread.append(argument)
+    return spread
 
 
 def run() -> None:
     """Run the command; a user's mistake is one sentence and exit code 2."""
     debug = "--debug" in sys.argv
     # Accepted anywhere on the line, because that is where people add it.
-    sys.argv = [sys.argv[0], *lm.several_files([a for a in sys.argv[1:] if a != "--debug"])]
+    sys.argv = [sys.argv[0], *_spread_texts([a for a in sys.argv[1:] if a != "--debug"])]
     if debug:
         sys.argv.insert(1, "--debug")
     try:
@@ -295,11 +404,13 @@ def run() -> None:
     except LawscopeError as error:
         if debug:
             raise
-        _say(str(error))
-    except StoppedError as stop:
-        _say(str(stop), code=130)
-    except KeyboardInterrupt:
-        _say("Stopped.", code=130)
+        _leave(str(error))
+    except SystemExit as leaving:
+        # The command-line library turns ctrl-C into an exit without a word.
+        stop = leaving.__context__ and leaving.__context__.__cause__
+        if not isinstance(stop, KeyboardInterrupt):
+            raise
+        _leave(str(stop) or "Stopped.", code=130)
     except BrokenPipeError:
         # The reader of our output has gone (as `| head` does): nothing is left to say.
         sys.stderr.close()
@@ -307,9 +418,10 @@ def run() -> None:
     except MemoryError:
         if debug:
             raise
-        _say("Out of memory; lower --batch-size, --samples or --memory.")
+        _leave("Out of memory; lower --batch-size, --samples or --memory.")
 
 
-def _say(sentence: str, code: int = 2) -> None:
-    sys.stderr.write(f"lawscope: {sentence}\n")
+def _leave(sentence: str, code: int = 2) -> None:
+    if speaks():
+        sys.stderr.write(f"lawscope: {_spell_options(sentence)}\n")
     sys.exit(code)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import torch
 
-from lawscope.capture.untouched import MODES
+from lawscope.capture.restore import MODES
+from lawscope.cli.scan import set_threads
 from lawscope.errors import LawscopeError
 from lawscope.laws.report import Report
 from lawscope.laws.scan import scan
 from lawscope.progress import progress
 from lawscope.training.loop import train
 from lawscope.training.recipe import OPTIMIZERS, Recipe
-from lawscope.zoo.datasets import load
-from lawscope.zoo.inputs import as_inputs
-from lawscope.zoo.networks import feedforward
-from lawscope.zoo.sampling import as_drawn, balanced
+from lawscope.zoo.images.arrays import as_inputs
+from lawscope.zoo.images.catalogue import load
+from lawscope.zoo.images.sampling import as_drawn, balanced
+from lawscope.zoo.networks.feedforward import feedforward
 
 # The batches in which the paper's authors measure, in the order in which they draw samples; of
 # consequence in train mode only.
@@ -34,11 +36,7 @@ def run_demo(
     seed: int,
     threads: int | None = None,
 ) -> Report:
-    """Train, measure, report; settings as in ``lawscope demo --help``.
-
-    Raises:
-        LawscopeError: a setting out of range, or a training that diverged.
-    """
+    """Train, measure, report; settings as in ``lawscope demo --help``."""
     if optimizer not in OPTIMIZERS:
         raise LawscopeError(
             f"--optimizer {optimizer} is not known; choose {', '.join(OPTIMIZERS)}."
@@ -46,7 +44,7 @@ def run_demo(
     if mode not in MODES:
         raise LawscopeError(f"--mode {mode} is not known; choose {' or '.join(MODES)}.")
     # Layers of a hundred units are too small to share: a second thread only waits.
-    torch.set_num_threads(threads or 1)
+    set_threads(threads or 1)
     data = load("fashion-mnist-10x10")
     images, labels = balanced(data.x_train, data.y_train, per_class, seed)
     x, y = as_inputs(images), torch.from_numpy(labels)
@@ -54,7 +52,7 @@ def run_demo(
     model = feedforward(depth)
     untrained = copy.deepcopy(model)
     recipe = Recipe(optimizer=OPTIMIZERS[optimizer], lr=lr, epochs=epochs, seed=seed)
-    with progress(f"training {depth} layers", epochs) as advance:
+    with progress(f"training {depth} layers", epochs, unit="epoch") as advance:
         outcome = train(model, x, y, recipe, after_epoch=lambda epoch: advance(1))
     if outcome.loss != outcome.loss:
         raise LawscopeError(f"The training diverged at --lr {lr:g}; try a smaller one.")
@@ -67,9 +65,7 @@ def run_demo(
         class_names=data.class_names,
         mode=mode,
     )
-    report.settings.update(
-        training=f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}",
-        train_accuracy=outcome.accuracy,
-        train_loss=outcome.loss,
-    )
-    return report
+    trained = f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}"
+    outcomes = {"train_accuracy": outcome.accuracy, "train_loss": outcome.loss}
+    settings = {**report.settings, "training": trained, **outcomes}
+    return dataclasses.replace(report, settings=settings)

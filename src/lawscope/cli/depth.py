@@ -12,9 +12,7 @@ import typer
 from lawscope.errors import LawscopeError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from lawscope.studies.depth_advice import DepthAdvice
+    from lawscope.remedies.depth import DepthAdvice
 
 FORMS = ("pdf", "png", "svg")
 
@@ -53,7 +51,7 @@ def depth(
         bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
     ] = False,
 ) -> None:
-    """How deep is deep enough: train several depths on the data, report which separates best.
+    """Train several depths on the data and report which separates best.
 
     [bold]Examples[/bold]
 
@@ -66,13 +64,12 @@ def depth(
         raise LawscopeError(f"-o {figure} must end in .{', .'.join(FORMS[:-1])} or .{FORMS[-1]}.")
     tried = parse_depths(depths)
 
-    import torch
-
     from lawscope.cli.data import parse_size
-    from lawscope.studies.advise_depth import advise_depth
+    from lawscope.cli.scan import set_threads
+    from lawscope.remedies.depth import advise_depth
 
     # Layers of a hundred units are too small to share: a second thread only waits.
-    torch.set_num_threads(threads or 1)
+    set_threads(threads or 1)
     advice = advise_depth(
         data,
         depths=tried,
@@ -89,13 +86,13 @@ def depth(
     else:
         from rich.console import Console
 
-        print_depth(advice, Console())
+        Console().print(advice)
     if figure is not None:
         _draw(advice, figure, form)
 
 
 def parse_depths(depths: str) -> list[int]:
-    """The numbers of ``--depths``, written ``2,4,8`` or ``2-6`` or both.
+    """Return the numbers of ``--depths``, written ``2,4,8`` or ``2-6`` or both.
 
     Example:
         >>> parse_depths("2-4,8")
@@ -106,54 +103,18 @@ def parse_depths(depths: str) -> list[int]:
         first, _, last = part.strip().partition("-")
         if not first.isdecimal() or not (last or first).isdecimal():
             raise LawscopeError(
-                f"--depths {depths} is no list of depths; write it like 2,4,8 or 2-8."
+                f"--depths {depths} is not a list of depths; write it like 2,4,8 or 2-8."
             )
         found += range(int(first), int(last or first) + 1)
     return found
-
-
-def print_depth(advice: DepthAdvice, console: Console) -> None:
-    """The table, a mark at every depth that may be best, and the answer as a sentence."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from lawscope.report.numbers import fixed, number, percent
-    from lawscope.report.writer import SPELLED
-
-    def text(words: str, style: str = "") -> Text:
-        spelled = words.translate(SPELLED) if console.options.ascii_only else words
-        return Text(spelled, style)
-
-    console.print(text(f"{advice.name}: D at the last hidden layer by depth", "bold"))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("layers", "D", "95 %", "r", "fits", ""):
-        table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    for row in advice.table().to_dict("records"):
-        between = f"[{number(row['low'])}, {number(row['high'])}]"
-        mark = "best" if row["depth"] == advice.best else "may be best"
-        cells = (str(row["depth"]), number(row["D"]), between, fixed(row["r"], 3))
-        table.add_row(
-            *map(text, cells),
-            text(percent(row["accuracy"])),
-            text(mark if row["candidate"] else "", "green"),
-        )
-    console.print(table)
-    told = advice.settings
-    console.print(
-        text(f"{told['seeds']} seeds, {told['samples']} samples, {told['epochs']} epochs", "dim")
-    )
-    console.print(text(advice.advice))
-    if told["not_fitted"]:
-        unfit = ", ".join(map(str, told["not_fitted"]))
-        console.print(text(f"Not every network of {unfit} layers fits its samples; train longer."))
 
 
 def _draw(advice: DepthAdvice, path: Path, form: str) -> None:
     import matplotlib as mpl
 
     mpl.use("agg")
-    from lawscope.report.files import write_whole
-    from lawscope.studies.jobs import draw
+    from lawscope.files import write_whole
+    from lawscope.studies.job import draw
 
     write_whole(draw(advice.plot().figure, form), path)
     sys.stderr.write(f"figure: {path}\n")

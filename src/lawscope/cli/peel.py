@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lawscope.errors import LawscopeError
+from lawscope.files import check_file
+from lawscope.formatting import number
 
 if TYPE_CHECKING:
-    from lawscope.theory.layer_peeled.local import LocalPeeled
+    from lawscope.theory.layer_peeled.local_search import LocalPeeled
     from lawscope.theory.layer_peeled.peeled import Peeled
-    from lawscope.theory.layer_peeled.phases import PeeledGroup
     from lawscope.theory.layer_peeled.sweep import PeelSweep
 
-ROWS = 9  # of a sweep that are printed
-GROUPS = 24  # that are printed one by one
+MOST_CLASSES = 1_000_000
 
 
 def peel(
@@ -101,24 +101,34 @@ def peel(
 
 
 def answer(found: Peeled | PeelSweep | LocalPeeled, json_: bool) -> None:
-    """One JSON document, or tables and sentences."""
-    from lawscope.theory.layer_peeled.local import LocalPeeled
+    """Print one JSON document, or tables and sentences."""
     from lawscope.theory.layer_peeled.peeled import Peeled
+    from lawscope.theory.layer_peeled.sweep import PeelSweep
 
     if json_:
-        sys.stdout.write(json.dumps(found.to_dict(), allow_nan=False) + "\n")
-    elif isinstance(found, Peeled):
-        print_peeled(found)
-    elif isinstance(found, LocalPeeled):
-        typer.echo(f"A {found}.")
-    else:
-        print_sweep(found)
+        document = found.to_dict()
+        if isinstance(found, Peeled):
+            names = ("threshold", "vanishing", "oversampling_needed")
+            document |= {name: getattr(found, name) if found.quick else None for name in names}
+        sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
+        return
+    from rich.console import Console
+
+    from lawscope.report.terminal import render_frame
+
+    console = Console()
+    console.print(found)
+    if isinstance(found, Peeled):
+        for sentence in explain(found):
+            console.print(sentence)
+    elif isinstance(found, PeelSweep):
+        console.print(render_frame(found.table()))
 
 
 def sweep_ratios(
     split: tuple[int | None, int | None, float | None], energies: tuple[float, float], loss: str
 ) -> PeelSweep:
-    """Predictions for ratios from 1 to 10⁴."""
+    """Return predictions for ratios from 1 to 10⁴."""
     import numpy as np
 
     from lawscope.theory.layer_peeled.sweep import peel_sweep
@@ -130,7 +140,7 @@ def sweep_ratios(
 
 
 def parse_counts(counts: str) -> list[float]:
-    """The numbers of ``--counts``, written ``5000,50`` or ``5000x5,50x5``.
+    """Return the numbers of ``--counts``, written ``5000,50`` or ``5000x5,50x5``.
 
     Example:
         >>> parse_counts("5000x2,50")
@@ -138,34 +148,32 @@ def parse_counts(counts: str) -> list[float]:
     """
     found: list[float] = []
     for part in counts.lower().replace("×", "x").split(","):
-        number, _, times = part.strip().partition("x")
+        size, _, times = part.strip().partition("x")
         try:
             often = int(times) if times else 1
-            if often < 1:
+            if not 1 <= often <= MOST_CLASSES:
                 raise ValueError
-            found += [float(number)] * often
-        except ValueError:
+            found += [float(size)] * often
+        except (ValueError, OverflowError):
             raise LawscopeError(
-                f"--counts {counts} is no list of class sizes; write it like 5000x5,50x5."
+                f"--counts {counts} is not a list of class sizes; write it like 5000x5,50x5."
             ) from None
     return found
 
 
 def count_file(path: Path) -> list[float]:
-    """Samples per class in a file of labels."""
+    """Return the samples per class in a file of labels."""
     import numpy as np
 
-    if not path.is_file():
-        raise LawscopeError(f"There is no file {path}; --labels takes a .npy, .npz or text file.")
+    check_file(path, "--labels takes a .npy, .npz or text file")
     try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                labels = arrays["y"]
-        elif path.suffix == ".npy":
-            labels = np.load(path, allow_pickle=False)
+        if path.suffix in (".npy", ".npz"):
+            with path.open("rb") as file:
+                loaded = np.load(file, allow_pickle=False)
+                labels = np.asarray(loaded["y"] if hasattr(loaded, "files") else loaded)
         else:
             labels = np.array(_lines(path))
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except Exception as error:  # whatever a damaged file makes a reader say
         raise LawscopeError(f"{path} cannot be read as labels ({error}).") from None
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise LawscopeError(f"{path} has labels that are NaN; leave these samples out.")
@@ -175,7 +183,7 @@ def count_file(path: Path) -> list[float]:
 
 
 def _lines(path: Path) -> list[str]:
-    """The labels of a text file, which may have spaces in them; blank lines are none."""
+    """Return the labels of a text file, which may hold spaces; blank lines are left out."""
     lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     found = [line for line in lines if line]
     if len(found) > 1 and not _is_number(found[0]) and all(map(_is_number, found[1:])):
@@ -197,7 +205,7 @@ def _is_number(text: str) -> bool:
 def _count_dataset(data: str, data_dir: Path | None) -> list[float]:
     import numpy as np
 
-    from lawscope.zoo.find import find_data
+    from lawscope.zoo.images.catalogue import find_data
 
     labels = find_data(data, data_dir=data_dir).y_train
     return [float(c) for c in np.unique(labels, return_counts=True)[1]]
@@ -212,53 +220,8 @@ def _two_groups(classes: int | None, majority: int | None, ratio: float | None) 
     return [float(c) for c in two_group_counts(classes, majority, ratio)]
 
 
-def print_peeled(found: Peeled) -> None:
-    """The groups as a table, and what follows as sentences."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("count", "classes", "cosine", "phase"):
-        table.add_column(title, justify="left" if title == "phase" else "right")
-    for group in found.groups if len(found.groups) <= GROUPS else _ends(found.groups):
-        if group is None:
-            table.add_row("…")
-            continue
-        cosine = "–" if group.cosine != group.cosine else f"{group.cosine:.6f}"
-        table.add_row(f"{group.count:g}", str(group.classes), cosine, group.phase)
-    console = Console()
-    console.print(table)
-    console.print(f"loss {found.loss:.9g}, certified to {found.gap:.1e}")
-    for sentence in sentences(found):
-        console.print(sentence)
-
-
-def _ends(groups: tuple[PeeledGroup, ...]) -> tuple[PeeledGroup | None, ...]:
-    """The largest and the smallest groups, None between them."""
-    return (*groups[: GROUPS // 2], None, *groups[-GROUPS // 2 :])
-
-
-def print_sweep(found: PeelSweep) -> None:
-    """Some of the ratios as a table, and the threshold."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("ratio", "minority cosine", "phase"):
-        table.add_column(title, justify="left" if title == "phase" else "right")
-    for i in range(0, len(found.ratios), (len(found.ratios) - 1) // (ROWS - 1)):
-        cosine = "–" if found.cosines[i] != found.cosines[i] else f"{found.cosines[i]:.6f}"
-        table.add_row(f"{found.ratios[i]:g}", cosine, found.phases[i])
-    console = Console()
-    console.print(table)
-    if found.threshold is None:
-        console.print("The smallest classes do not collapse at any ratio under this loss.")
-    else:
-        console.print(f"The smallest classes collapse from a ratio of {found.threshold:.6g}.")
-
-
-def sentences(found: Peeled) -> list[str]:
-    """What the prediction means for someone who is about to train."""
+def explain(found: Peeled) -> list[str]:
+    """Return what the prediction means for someone who is about to train."""
     if not found.quick:
         return [
             f"With {len(found.groups)} different sizes the threshold takes minutes to find: in "
@@ -266,15 +229,17 @@ def sentences(found: Peeled) -> list[str]:
         ]
     if found.threshold is None:
         return ["The smallest classes do not collapse at any ratio under this loss."]
-    told = [
-        f"The smallest classes collapse from a ratio of {found.threshold:.6g}; "
-        f"yours is {found.ratio:.6g}."
+    energies = f"E_W = {found.weight_energy:g}, E_H = {found.feature_energy:g}"
+    said = [
+        f"At {energies} (assumed; lawscope scan measures them on a network) the smallest classes "
+        f"collapse from a ratio of {number(found.threshold, 4)}; yours is {number(found.ratio, 4)}."
     ]
     if found.ratio >= found.threshold:
-        times = f"more than {found.oversampling_needed:.6g} times"
+        assert found.oversampling_needed is not None
+        times = f"more than {number(found.oversampling_needed, 4)} times"
         if found.settings.get("oversampling") is not None:
             times += " what they are now"
-        told.append(f"Oversample them {times} to prevent it.")
+        said.append(f"Oversample them {times} to prevent it.")
     if found.vanishing is not None:
-        told.append(f"From a ratio of {found.vanishing:.6g} their classifiers vanish.")
-    return told
+        said.append(f"From a ratio of {number(found.vanishing, 4)} their classifiers vanish.")
+    return said

@@ -1,103 +1,220 @@
-"""``lawscope scan``: from words on a command line to a network and its data."""
+"""``lawscope scan`` and ``lawscope stations``: from words on a command line to a measurement."""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
+from torch.nn import functional as F
 
-from lawscope.capture.source import Source
-from lawscope.capture.untouched import unwrapped
-from lawscope.cli.checkpoint import load_checkpoint
-from lawscope.cli.control import untrained_of
-from lawscope.cli.data import load_data
-from lawscope.cli.target import Target, load_target
+from lawscope.capture.restore import unwrap
+from lawscope.capture.session import Loss
+from lawscope.capture.stations import Stations
+from lawscope.capture.stations import stations as find_stations
+from lawscope.cli.data import Pixels, load_data
+from lawscope.cli.processes import find_place
+from lawscope.cli.target import Target, build_control, load_checkpoint, load_target
+from lawscope.data.source import Source
 from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.laws.registry import all_laws, find_law
 from lawscope.laws.report import Report
 from lawscope.laws.scan import scan
+from lawscope.progress import announce
+
+LOSSES: dict[str, Any] = {
+    "cross-entropy": F.cross_entropy,
+    "mse": lambda out, y: F.mse_loss(out, F.one_hot(y, out.shape[-1]).to(out.dtype)),
+}
+MOST_THREADS = 1024
+R = TypeVar("R")
 
 
-def scan_target(
-    target: str,
-    *,
-    checkpoint: Path | None,
-    data: str | None,
-    data_dir: Path | None,
-    size: str | None,
-    split: str,
-    samples: int | None,
-    stations: str,
-    pooling: str,
-    head: str | None,
-    mode: str,
-    uncertainty: str,
-    memory: str,
-    batch_size: int,
-    device: str,
-    control: bool,
-    seed: int,
-    threads: int | None,
-) -> Report:
-    """Load what the options name and scan it; settings as in ``lawscope scan --help``.
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """The options of a scan of labelled data, by the names of ``lawscope scan --help``."""
 
-    Raises:
-        LawscopeError: anything that cannot be loaded or measured, as one sentence.
-    """
-    if threads is not None:
-        torch.set_num_threads(threads)
-    found = load_target(target)
-    model = found.build()
-    unwrapped(model)  # says in a sentence what cannot be moved or measured
-    if checkpoint is not None:
-        load_checkpoint(model, checkpoint)
-    where = find_device(device)
-    with warnings.catch_warnings(), _in_a_sentence():
-        warnings.simplefilter("ignore", LawscopeWarning)  # the summary shows them
+    target: str
+    checkpoint: Path | None = None
+    data: str | None = None
+    data_dir: Path | None = None
+    size: str | None = None
+    split: str = "train"
+    samples: int | None = None
+    scale: str = "-1:1"
+    mean: str | None = None
+    std: str | None = None
+    laws: str | None = None
+    loss: str | None = None
+    stations: str = "layers"
+    pooling: str = "mean"
+    head: str | None = None
+    uncertainty: str = "jackknife"
+    memory: str = "512MB"
+    set_: Sequence[str] = ()
+    mode: str = "eval"
+    batch_size: int = 256
+    device: str = "cpu"
+    control: bool = True
+    seed: int = 0
+
+    def shared_settings(self) -> dict[str, Any]:
+        """Return the settings that several laws have."""
+        names = [name.strip() for name in self.stations.split(",")]
+        return {
+            "stations": names if len(names) > 1 else self.stations,
+            "pooling": self.pooling,
+            "uncertainty": None if self.uncertainty == "none" else self.uncertainty,
+            "memory": self.memory,
+            "head": self.head,
+        }
+
+
+def read_request(kind: type[R], options: Mapping[str, Any]) -> R:
+    """Return the options as a request; what was not given is as the request has it."""
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: options[name] for name in names if options.get(name) is not None})
+
+
+def scan_target(request: Request) -> Report:
+    """Load what the options name and scan it."""
+    if find_place()[1] > 1:
+        raise LawscopeError("Labelled data is scanned in one process; leave torchrun out.")
+    laws, settings = split_names(request.laws), read_set_options(request.set_)
+    pixels = Pixels(request.scale, request.mean, request.std)
+    announce(f"loading {request.target}")
+    found, model = build_target(request.target, request.checkpoint)
+    name = f"{found.name} · {request.checkpoint.name}" if request.checkpoint else found.name
+    where = find_device(request.device)
+    with quiet_warnings(), explain_failures("The network or its data"):
         model.to(where)
-        names: tuple[str, ...] | None = None
-        if data is not None:
-            loader, names = load_data(
-                data,
-                model=model,
-                data_dir=data_dir,
-                size=size,
-                split=split,
-                samples=samples,
-                batch_size=batch_size,
-                seed=seed,
-            )
+        if request.data is None:
+            loader, names, said = found.data(), None, ""
+            if request.samples is not None:
+                loader = _take(loader, request.samples)
         else:
-            if size is not None or data_dir is not None or split != "train":
-                raise LawscopeError(
-                    "--size, --split and --data-dir are about --data; the target's own data is "
-                    "taken as it is."
-                )
-            loader = _own_data(found, samples)
-        return scan(
+            loader, names, said = load_data(
+                request.data,
+                model=model,
+                data_dir=request.data_dir,
+                size=request.size,
+                split=request.split,
+                samples=request.samples,
+                batch_size=request.batch_size,
+                seed=request.seed,
+                pixels=pixels,
+            )
+        control = (
+            build_control(found, model, request.checkpoint, where) if request.control else None
+        )
+        report = scan(
             model,
             loader,
-            control=untrained_of(found, model, checkpoint, where) if control else None,
-            name=found.name if checkpoint is None else f"{found.name} · {checkpoint.name}",
-            stations=[s.strip() for s in stations.split(",")] if "," in stations else stations,
-            uncertainty=None if uncertainty == "none" else uncertainty,  # type: ignore[arg-type]
-            memory=memory,
-            pooling=pooling,  # type: ignore[arg-type]
-            head=head,
-            class_names=names,
-            mode=mode,  # type: ignore[arg-type]
+            loss=find_loss(request.loss),
+            laws=laws,
+            control=control,
+            name=name,
+            mode=request.mode,  # type: ignore[arg-type]
+            settings=settings,
+            **_known_to(laws, {**request.shared_settings(), "class_names": names}),
         )
+    fed_in = {"inputs": said} if said else {}
+    return dataclasses.replace(report, settings={**report.settings, **fed_in})
+
+
+def build_target(target: str, checkpoint: Path | None) -> tuple[Target, nn.Module]:
+    """Return the target and its network, with the weights of the checkpoint."""
+    found = load_target(target)
+    model = found.build()
+    unwrap(model)  # says in a sentence what cannot be moved or measured
+    if checkpoint is not None:
+        load_checkpoint(model, checkpoint)
+    return found, model
+
+
+def _known_to(laws: Sequence[str] | None, shared: dict[str, Any]) -> dict[str, Any]:
+    """Return the shared settings that the chosen laws have: every option has a default here."""
+    chosen = all_laws().values() if laws is None else [find_law(name) for name in laws]
+    known = {field.name for law in chosen for field in dataclasses.fields(law.settings)}
+    return {name: value for name, value in shared.items() if name in known}
+
+
+def find_target_stations(target: str, checkpoint: Path | None) -> Stations:
+    """Return the stations of a target with its own data."""
+    found, model = build_target(target, checkpoint)
+    with quiet_warnings(), explain_failures("The network or its data"):
+        return find_stations(model, found.data())
+
+
+def _take(loader: Any, samples: int) -> list[Any]:
+    """Return whole batches up to the first that reaches ``samples``, the last one cut."""
+    batches: list[Any] = []
+    for whole in Source(loader):
+        batch = whole.head(samples - sum(len(b[-1]) for b in batches))
+        if batch.labels is None:
+            raise LawscopeError("--samples counts labelled samples; the target's data has none.")
+        batches.append((*([batch.kwargs] if batch.kwargs else batch.args), batch.labels))
+        if sum(len(b[-1]) for b in batches) >= samples:
+            break
+    return batches
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Return names that were given with commas."""
+    return None if names is None else [name.strip() for name in names.split(",")]
+
+
+def read_set_options(options: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return settings of single laws from ``--set law.name=value``.
+
+    Values are Python literals where they are such, lists with commas, and words otherwise; the
+    law's own settings check them.
+
+    Raises:
+        LawscopeError: not of that form, or no such law.
+
+    Example:
+        >>> read_set_options(["next_token.folds=4", "next_token.targets=next,current"])
+        {'next_token': {'folds': 4, 'targets': ('next', 'current')}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for option in options:
+        where, equals, value = option.partition("=")
+        law, dot, name = where.strip().partition(".")
+        if not (equals and dot and law and name):
+            raise LawscopeError(
+                f"--set {option} is not of the form law.setting=value; write, for example, "
+                "--set next_token.folds=4."
+            )
+        find_law(law)
+        found.setdefault(law, {})[name] = _read_value(value.strip())
+    return found
+
+
+def _read_value(text: str) -> Any:
+    if text.lower() in ("none", "true", "false"):
+        return {"none": None, "true": True, "false": False}[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return tuple(part.strip() for part in text.split(",")) if "," in text else text
+
+
+def find_loss(name: str | None) -> Loss | None:
+    """Return the loss that ``--loss`` names."""
+    if name is not None and name not in LOSSES:
+        raise LawscopeError(f"--loss {name} is not known; choose {', '.join(LOSSES)}.")
+    return None if name is None else LOSSES[name]
 
 
 def find_device(name: str) -> torch.device:
-    """The device ``--device`` names.
-
-    Raises:
-        LawscopeError: it is not there.
-    """
+    """Return the device ``--device`` names, which must be there."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)
@@ -108,47 +225,37 @@ def find_device(name: str) -> torch.device:
     return device
 
 
+def set_threads(threads: int | None) -> None:
+    """Limit torch to so many threads."""
+    if threads is None:
+        return
+    if threads > MOST_THREADS:
+        raise LawscopeError(f"--threads {threads} is more than {MOST_THREADS}; give fewer.")
+    torch.set_num_threads(threads)
+
+
 @contextmanager
-def _in_a_sentence() -> Iterator[None]:
-    """What the user's network or loader raises, in its own words and ours."""
+def quiet_warnings() -> Iterator[None]:
+    """Keep our warnings silent inside: the summary shows them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LawscopeWarning)
+        yield
+
+
+@contextmanager
+def explain_failures(whose: str) -> Iterator[None]:
+    """Turn what the user's network or loader raises into a sentence, in its own words and ours."""
     try:
         yield
     except (LawscopeError, MemoryError):
         raise
     except SystemExit as leaving:
         raise LawscopeError(
-            f"The network or its data ended the program (SystemExit: {leaving.code}) before the "
-            "measurement was done; take that call out of it. --debug shows where."
+            f"{whose} ended the program (SystemExit: {leaving.code}) before the measurement was "
+            "done; take that call out of it. --debug shows where."
         ) from leaving
     except Exception as error:
         raise LawscopeError(
-            f"The network or its data raised {type(error).__name__}: {error}. "
-            "Check that the data fits the network; --debug shows where."
+            f"{whose} raised {type(error).__name__}: {error}. Check that the data fits the "
+            "network; --debug shows where."
         ) from error
-
-
-def _own_data(found: Target, samples: int | None) -> Any:
-    """The data that came with the target, all or the first samples of it."""
-    loader = found.data()
-    if loader is None:
-        raise LawscopeError(
-            f"{found.name} gives no data; define 'data' in it, or pass --data with a data set, an "
-            ".npz or a folder of images."
-        )
-    return loader if samples is None else _first_samples(loader, samples)
-
-
-def _first_samples(loader: Any, samples: int) -> Any:
-    """Whole batches up to the first that reaches ``samples``, the last one cut."""
-    batches, left = [], samples
-    for whole in Source(loader):
-        batch = whole.head(left)
-        batches.append(
-            {**batch.kwargs, "labels": batch.labels}
-            if batch.kwargs
-            else (*batch.args, batch.labels)
-        )
-        left -= batch.size
-        if left <= 0:
-            break
-    return batches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -27,23 +28,15 @@ FORMS = ("pdf", "png", "svg")
 
 Name = Annotated[str, typer.Argument(help="A study, as 'lawscope study list' names it.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder of results.")]
+STORE_HELP = "Folder of finished trainings (or set LAWSCOPE_STORE)."
+JSON_HELP = "Print one JSON document on stdout and nothing else."
+DATA_HELP = "Where data sets and models lie (or set LAWSCOPE_DATA, as on machines of Ray)."
+PRESET_HELP = "smoke, cpu or paper; by default the latest."
 Place = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        help="Folder of finished trainings (or set LAWSCOPE_STORE).",
-        show_default="in the user's cache",
-    ),
+    Path | None, typer.Option("--store", help=STORE_HELP, show_default="in the user's cache")
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
-]
-WhichPreset = Annotated[
-    str | None, typer.Option("--preset", help="smoke, cpu or paper; by default the latest.")
-]
-HowMeasured = Annotated[
-    str | None, typer.Option("--mode", help="eval or train; by default the latest.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help=JSON_HELP)]
+WhichPreset = Annotated[str | None, typer.Option("--preset", help=PRESET_HELP)]
 
 
 @app.command("list")
@@ -51,8 +44,8 @@ def list_() -> None:
     """Families and studies, with the time of each preset on two cores."""
     from rich.console import Console
 
-    from lawscope.report.study_text import print_catalogue
     from lawscope.studies.registry import load_all, names
+    from lawscope.studies.terminal import print_catalogue
 
     print_catalogue(load_all(names()), Console())
 
@@ -64,24 +57,12 @@ def run(
     preset: Annotated[
         str, typer.Option(help="smoke (seconds), cpu (minutes) or paper (as the paper did).")
     ] = "cpu",
-    seeds: Annotated[
-        int | None, typer.Option(help="Seeds, instead of what the preset says.")
-    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds, if not those of the preset.")] = None,
     jobs: Annotated[
-        int | None,
-        typer.Option(help="Worker processes.", show_default="one per core"),
+        int | None, typer.Option(help="Worker processes.", show_default="one per core")
     ] = None,
     on: Annotated[str, typer.Option(help="local, ray, ray://auto or ray://host:port.")] = "local",
-    mode: Annotated[
-        str,
-        typer.Option(help="Measure in eval mode, or in train mode as the paper's authors did."),
-    ] = "eval",
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where data sets and models lie (or set LAWSCOPE_DATA, as on machines of Ray)."
-        ),
-    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help=DATA_HELP)] = None,
     out: Out = DEFAULT_OUT,
     store: Place = None,
     json_: AsJson = False,
@@ -91,46 +72,40 @@ def run(
     What is trained is kept: a run that was stopped goes on where it was, and studies share
     networks.
     """
-    from lawscope.studies.campaign import run_many
+    from lawscope.studies.runner import run_many
+    from lawscope.zoo.storage import VARIABLE, given_folder
 
     if data_dir is not None:
-        _look_in(data_dir)
+        # So that this process, and the workers that inherit from it, find data there.
+        os.environ[VARIABLE] = str(given_folder(data_dir, "--data-dir").absolute())
     try:
         results = run_many(
-            target,
-            preset=preset,
-            seeds=seeds,
-            jobs=jobs,
-            on=on,
-            out=out,
-            store=store,
-            mode=mode,
+            target, preset=preset, seeds=seeds, jobs=jobs, on=on, out=out, store=store
         )
     except KeyboardInterrupt:
         again = shlex.join(["lawscope", *sys.argv[1:]])
         typer.echo(f"\nlawscope: Stopped. What was trained is kept; go on with: {again}", err=True)
         raise typer.Exit(130) from None
+    except LawscopeError as error:
+        # What Python calls seeds=3 is --seeds 3 here.
+        words = re.sub(r"\b(seeds|jobs|on|out)='?([^ ';]*)'?", r"--\1 \2", str(error))
+        raise type(error)(words) from error
     if json_:
         documents = [result.to_dict() for result in results]
         _print_json(documents[0] if target == results[0].name else documents)
     else:
         _print_results(results, out)
-    if _report_failures(results, debug=bool(context.find_root().obj)):
-        raise typer.Exit(1)
+    _report_failures(results, debug=bool(context.find_root().obj))
 
 
 @app.command()
 def show(
-    name: Name,
-    preset: WhichPreset = None,
-    mode: HowMeasured = None,
-    out: Out = DEFAULT_OUT,
-    json_: AsJson = False,
+    name: Name, preset: WhichPreset = None, out: Out = DEFAULT_OUT, json_: AsJson = False
 ) -> None:
     """The claims of a study with the paper's number, ours and the verdict; and all numbers."""
-    from lawscope.studies.saved import load
+    from lawscope.studies.result import load
 
-    result = load(name, out, preset, mode)
+    result = load(name, out, preset)
     if json_:
         _print_json(result.to_dict())
     else:
@@ -142,7 +117,6 @@ def figure(
     name: Name,
     path: Annotated[Path, typer.Option("--output", "-o", help="A .pdf, .png or .svg file.")],
     preset: WhichPreset = None,
-    mode: HowMeasured = None,
     out: Out = DEFAULT_OUT,
 ) -> None:
     """Draw the figure of a study from its kept numbers."""
@@ -152,28 +126,48 @@ def figure(
     import matplotlib as mpl
 
     mpl.use("agg")
-    from lawscope.report.files import write_whole
-    from lawscope.studies.jobs import draw
-    from lawscope.studies.saved import load
+    from lawscope.files import write_whole
+    from lawscope.studies.job import draw
+    from lawscope.studies.result import load
 
-    write_whole(draw(load(name, out, preset, mode).plot(), form), path)
+    write_whole(draw(load(name, out, preset).plot(), form), path)
     typer.echo(f"figure: {path}")
+
+
+@app.command()
+def judge(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Results, or summaries of families.")
+    ],
+) -> None:
+    """Judge stored numbers again by today's claims; nothing is measured."""
+    from rich.console import Console
+
+    from lawscope.studies.result import judge_file
+    from lawscope.studies.terminal import print_totals
+
+    results: list[StudyResult] = []
+    for path in files:
+        judged = judge_file(path)
+        typer.echo(f"{path}:")
+        print_totals(judged, Console())
+        results += judged
+    _report_failures(results)
 
 
 @app.command()
 def status(store: Place = None) -> None:
     """What is stored, what is being trained now, and how large it is."""
-    from lawscope.report.study_text import size_text
     from lawscope.studies.store import Store
-    from lawscope.studies.uses import uses
+    from lawscope.studies.terminal import size_text
 
     place = Store.default(store)
-    keys, held = set(place.entries()), place.held()
+    keys, held = set(place.entries()), place.locked()
     typer.echo(f"store: {place.folder}")
     size = size_text(sum(place.size(key) for key in keys))
     typer.echo(f"{len(keys)} trainings, {size}; {len(held)} are being trained now")
-    for use in uses(place):
-        trained = sum(place.keeps(key, epochs) for key, epochs in use.entries.items())
+    for use in place.uses():
+        trained = sum(set(epochs) <= place.kept(key) for key, epochs in use.entries.items())
         end = use.result if use.finished else "no result yet"
         typer.echo(f"{use.study} ({use.preset}): {trained} of {len(use.entries)} trained; {end}")
 
@@ -188,16 +182,13 @@ def gc(
     A result that was deleted or moved counts as not kept. A study that was stopped within the last
     30 days keeps its trainings.
     """
-    from lawscope.report.study_text import size_text
-    from lawscope.studies.clearing import clear
     from lawscope.studies.store import Store
+    from lawscope.studies.terminal import size_text
 
-    cleared = clear(Store.default(store), dry_run=dry_run)
+    gone = Store.default(store).collect_garbage(dry_run=dry_run)
+    what = f"{gone.entries} trainings and {gone.leftovers} leftovers"
     verb = "would be removed" if dry_run else "removed"
-    typer.echo(
-        f"{cleared.entries} trainings and {cleared.leftovers} leftovers {verb}: "
-        f"{size_text(cleared.bytes)}"
-    )
+    typer.echo(f"{what} {verb}: {size_text(gone.bytes)}")
 
 
 def _print_json(document: Any) -> None:
@@ -207,40 +198,28 @@ def _print_json(document: Any) -> None:
 def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = False) -> None:
     from rich.console import Console
 
-    from lawscope.report.study_text import print_result, print_totals
     from lawscope.studies.registry import find
-    from lawscope.studies.saved import label, result_file, summary_of
+    from lawscope.studies.result import result_file, summary_file
+    from lawscope.studies.terminal import print_result, print_totals
 
     console = Console()
     for result in results:
-        kind = label(result.preset, result.mode)
-        picture = result_file(out, result.name, kind, "png")
-        print_result(
-            result,
-            find(result.name),
-            console,
-            figure=picture if picture.exists() and result.numbers else None,
-            numbers=numbers,
-        )
+        picture = result_file(out, result.name, result.preset, "png")
+        figure = picture if picture.exists() and result.numbers else None
+        print_result(result, find(result.name), console, figure=figure, numbers=numbers)
         console.print()
     if len(results) > 1:
         print_totals(results, console)
-        for summary in sorted({summary_of(result, out) for result in results}):
+        for summary in sorted({summary_file(out, r.name, r.preset) for r in results}):
             typer.echo(f"summary: {summary}")
 
 
-def _look_in(data_dir: Path) -> None:
-    """Have this process, and the workers that inherit from it, find data in a folder."""
-    from lawscope.zoo.folders import VARIABLE, given_folder
-
-    os.environ[VARIABLE] = str(given_folder(data_dir, "--data-dir").absolute())
-
-
-def _report_failures(results: list[StudyResult], *, debug: bool) -> bool:
-    """Say on standard error what failed; whether anything did."""
-    failed = [result for result in results if result.status == "failed"]
+def _report_failures(results: list[StudyResult], *, debug: bool = False) -> None:
+    """Say on standard error what failed, and end with exit code 1 if anything did."""
+    failed = [result for result in results if result.status in ("failed", "failed check")]
     for result in failed:
-        typer.echo(f"lawscope: {result.name} failed: {result.why}", err=True)
+        typer.echo(f"lawscope: {result.name}: {result.status}: {result.why}", err=True)
         if debug and result.trace:
             typer.echo(result.trace, err=True)
-    return bool(failed)
+    if failed:
+        raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""The TARGET of a scan: a file or a callable that gives a network."""
+"""The TARGET of a command: a file or a callable that gives a network, and weights for it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from lawscope.errors import LawscopeError
+from lawscope.files import check_file, exists
+
+# Under these names training scripts keep the weights beside the optimiser's state.
+NESTED = ("state_dict", "model_state_dict", "model", "weights", "net")
+PREFIXES = ("module.", "_orig_mod.", "model.")
+SHOWN = 8
 
 
 @dataclass
 class Target:
-    """What a target offers.
-
-    Attributes:
-        name: for titles.
-        maker: the module, or a callable without arguments that builds it (or (model, data)).
-        given: the 'data' of the file, a value or a callable, or None.
-        tokenizer: the 'tokenizer' of the file, or None.
-    """
+    """What a target offers: a network, or a callable that makes it or (model, data)."""
 
     name: str
     maker: Any
@@ -39,12 +40,8 @@ class Target:
         return callable(self.maker) and not isinstance(self.maker, nn.Module)
 
     def build(self) -> nn.Module:
-        """The network.
-
-        Raises:
-            LawscopeError: what was found is no network, or building it fails.
-        """
-        built = self._made()
+        """Return the network."""
+        built = _call(self.maker, self.name, "model") if self.rebuilds else self.maker
         if self._first is None:  # kept, because its data belongs to its model
             self._first = built
         model = built[0] if isinstance(built, tuple) and built else built
@@ -56,53 +53,46 @@ class Target:
         return model
 
     def data(self) -> Any:
-        """The data that came along, or None."""
+        """Return the data that came along."""
         if self.given is not None:
-            return (
-                _called(self.given, self.name, "data")
-                if callable(self.given) and not hasattr(self.given, "__iter__")
-                else self.given
-            )
-        built = self._first
-        return built[1] if isinstance(built, tuple) and len(built) > 1 else None
-
-    def _made(self) -> Any:
-        return _called(self.maker, self.name, "model") if self.rebuilds else self.maker
+            made = callable(self.given) and not hasattr(self.given, "__iter__")
+            return _call(self.given, self.name, "data") if made else self.given
+        if isinstance(self._first, tuple) and len(self._first) > 1:
+            return self._first[1]
+        raise LawscopeError(
+            f"{self.name} gives no data; define 'data' in it, or pass --data with a data set, an "
+            ".npz or a folder of images."
+        )
 
 
 def load_target(target: str) -> Target:
-    """Read ``file.py`` or ``package.module:callable``.
-
-    Raises:
-        LawscopeError: no such file, module or name; or it fails on import.
-    """
+    """Read ``file.py`` or ``package.module:callable``."""
     if target.endswith(".py"):
-        return _from_file(Path(target))
+        return _load_file(Path(target))
     module_name, colon, attribute = target.partition(":")
-    if not colon and (Path(target) / "config.json").is_file():
+    if not colon and exists(Path(target) / "config.json"):
         raise LawscopeError(
             f"{target} is a Hugging Face folder; add --text FILE to measure its language model."
         )
     if not colon or not attribute:
         raise LawscopeError(
-            f"'{target}' is neither a .py file nor package.module:callable; write, for example, "
-            "net.py or my_project.nets:build."
+            f"'{target[:120]}' is neither a .py file nor package.module:callable; write, for "
+            "example, net.py or my_project.nets:build. lawscope init writes an example."
         )
     sys.path.insert(0, str(Path.cwd()))
-    module = _imported(target, lambda: importlib.import_module(module_name))
+    module = _import(target, lambda: importlib.import_module(module_name))
     found: Any = module
     for part in attribute.split("."):
         found = getattr(found, part, None)
         if found is None:
             raise LawscopeError(
-                f"Module {module_name} has no '{attribute}'; it has: {_public(module)}."
+                f"Module {module_name} has no '{attribute}'; it has: {_list_names(module)}."
             )
     return Target(target, found)
 
 
-def _from_file(path: Path) -> Target:
-    if not path.is_file():
-        raise LawscopeError(f"There is no file {path}; give a .py file that defines 'model'.")
+def _load_file(path: Path) -> Target:
+    check_file(path, "give a .py file that defines 'model' (lawscope init writes an example)")
     spec = importlib.util.spec_from_file_location(f"lawscope_target_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -110,18 +100,18 @@ def _from_file(path: Path) -> Target:
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))
     loader = spec.loader
-    _imported(str(path), lambda: loader.exec_module(module))
+    _import(str(path), lambda: loader.exec_module(module))
     if not hasattr(module, "model"):
         raise LawscopeError(
             f"{path} does not define 'model' (a network or a function that returns one); it "
-            f"defines: {_public(module)}."
+            f"defines: {_list_names(module)}."
         )
     given, tokenizer = getattr(module, "data", None), getattr(module, "tokenizer", None)
     return Target(path.name, module.model, given, tokenizer)
 
 
-def _imported(target: str, load: Any) -> Any:
-    """Import user code; its failure is told with its own words."""
+def _import(target: str, load: Any) -> Any:
+    """Import user code; its failure is reported in its own words."""
     try:
         return load()
     except SyntaxError as error:
@@ -134,14 +124,16 @@ def _imported(target: str, load: Any) -> Any:
         ) from error
 
 
-def _called(maker: Any, name: str, what: str) -> Any:
-    if not callable(maker):
-        return maker
-    needed = [
-        p.name
-        for p in inspect.signature(maker).parameters.values()
-        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
+def _call(maker: Any, name: str, what: str) -> Any:
+    try:
+        parameters = inspect.signature(maker).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise LawscopeError(
+            f"'{what}' of {name} is a {type(maker).__name__} that cannot be called without "
+            f"arguments ({error}); give a function without arguments."
+        ) from error
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
     if needed:
         raise LawscopeError(
             f"'{what}' of {name} needs the argument(s) {', '.join(needed)}; give them defaults, or "
@@ -155,6 +147,124 @@ def _called(maker: Any, name: str, what: str) -> Any:
         ) from error
 
 
-def _public(module: ModuleType) -> str:
+def _list_names(module: ModuleType) -> str:
     names = [n for n in vars(module) if not n.startswith("_")]
     return ", ".join(names[:12]) or "nothing"
+
+
+def load_checkpoint(model: nn.Module, path: Path) -> None:
+    """Load a ``.safetensors`` file, or a ``.pt`` file as weights only, into ``model``.
+
+    Prefixes of wrappers (``module.``, ``_orig_mod.``) are taken off where that makes keys fit.
+    """
+    weights = read_weights(path)
+    expected = model.state_dict()
+    for prefix in PREFIXES * 2:  # wrappers may be nested
+        if not set(weights) & set(expected):
+            weights = {k.removeprefix(prefix): v for k, v in weights.items()}
+    both = [k for k in expected if k in weights]
+    shapes = [
+        f"{k} is {tuple(weights[k].shape)} in the file, {tuple(expected[k].shape)} in the network"
+        for k in both
+        if weights[k].shape != expected[k].shape
+    ]
+    kinds = [
+        f"{k} is {weights[k].dtype} in the file, {expected[k].dtype} in the network"
+        for k in both
+        if not _is_loadable(weights[k], expected[k])
+    ]
+    problems = (
+        _list_some("missing in the file", [k for k in expected if k not in weights])
+        + _list_some("unknown to the network", [k for k in weights if k not in expected])
+        + _list_some("of another shape", shapes)
+        + _list_some("of another kind", kinds)
+    )
+    if problems:
+        raise LawscopeError(
+            f"{path} does not fit the network{problems}\n  Pass the checkpoint of this network, or "
+            "the network of this checkpoint."
+        )
+    model.load_state_dict(weights)
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the named tensors of a checkpoint file; nothing in it is executed."""
+    check_file(path, "check --checkpoint")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            loaded: Any = load_file(path)
+        else:
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a damaged file makes a reader say
+        raise LawscopeError(
+            f"{path} cannot be read as weights: it is truncated, another kind of file, or holds "
+            "objects beside tensors, which lawscope does not execute; save model.state_dict() with "
+            "torch.save or safetensors."
+        ) from error
+    met: set[int] = set()
+    while isinstance(loaded, Mapping) and not _are_named_tensors(loaded):
+        met.add(id(loaded))
+        inner = next((loaded[k] for k in NESTED if isinstance(loaded.get(k), Mapping)), None)
+        if inner is None or id(inner) in met:
+            raise LawscopeError(
+                f"{path} holds no weights by name; its entries are: "
+                f"{', '.join(map(str, list(loaded)[:SHOWN])) or 'none'}."
+            )
+        loaded = inner
+    if not isinstance(loaded, Mapping):
+        raise LawscopeError(f"{path} holds a {type(loaded).__name__}, not weights by name.")
+    return dict(loaded)
+
+
+def build_control(
+    found: Target, model: nn.Module, checkpoint: Path | None, where: torch.device
+) -> nn.Module | str:
+    """Return the network built again where the weights came from a checkpoint, else "auto".
+
+    What a target builds the second time may be the trained network again (a function that returns
+    a network made once, or that loads its weights itself); then "auto" as well.
+    """
+    if checkpoint is None or not found.rebuilds:
+        return "auto"
+    torch.manual_seed(0)
+    try:
+        second = found.build()
+    except LawscopeError:  # a network that can be built only once
+        return "auto"
+    if _storages(second) & _storages(model):
+        load_checkpoint(model, checkpoint)  # building may have written into what they share
+        return "auto"
+    second.to(where)
+    mine, theirs = dict(second.named_parameters()), dict(model.named_parameters())
+    equal = mine.keys() == theirs.keys() and all(
+        p.shape == theirs[name].shape and bool((p == theirs[name]).all())
+        for name, p in mine.items()
+    )
+    return "auto" if equal else second
+
+
+def _storages(model: nn.Module) -> set[int]:
+    return {p.untyped_storage().data_ptr() for p in model.parameters() if p.numel()}
+
+
+def _is_loadable(given: Tensor, wanted: Tensor) -> bool:
+    """Return whether values survive: dense, with values, and real floats into real floats."""
+    plain = given.layout == torch.strided and not given.is_meta and not given.is_quantized
+    return plain and (
+        given.is_floating_point() == wanted.is_floating_point()
+        and given.is_complex() == wanted.is_complex()
+    )
+
+
+def _are_named_tensors(loaded: Mapping[Any, Any]) -> bool:
+    named = all(isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items())
+    return bool(loaded) and named
+
+
+def _list_some(what: str, items: list[str]) -> str:
+    if not items:
+        return ""
+    more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return f"\n  {len(items)} {what}: {', '.join(items[:SHOWN])}{more}"

@@ -1,67 +1,418 @@
-"""``--text``: files of UTF-8 text, read in pieces."""
+"""``lawscope scan --text``: a language model, its tokenizer, and files of text as token batches."""
 
 from __future__ import annotations
 
 import codecs
+import dataclasses
+import inspect
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import torch
+from torch import Tensor, nn
+
+from lawscope.capture.restore import unwrap
+from lawscope.capture.session import Session
+from lawscope.cli.processes import find_place, join_processes, speaks
+from lawscope.cli.scan import (
+    build_target,
+    explain_failures,
+    find_device,
+    find_loss,
+    quiet_warnings,
+    read_set_options,
+    split_names,
+)
+from lawscope.data.tokens import MASKED_SHARE, TASKS, Task, TokenSource, context_of, vocabulary_of
+from lawscope.data.windows import Frame, Windows, encoder_of, frame_of, pack, read_tokens_of
 from lawscope.errors import LawscopeError
+from lawscope.files import check_file, exists
+from lawscope.laws.next_token.law import NextTokenSettings
+from lawscope.laws.report import Report
+from lawscope.laws.scan import scan
+from lawscope.progress import announce
+from lawscope.statistics.distributed import agree
+from lawscope.statistics.prediction_residual import ENOUGH
+from lawscope.zoo.networks.hugging_face import find_source, load_language_model, load_tokenizer
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+WINDOW = 512
+PER_FEATURE = 2 * ENOUGH  # tokens measured without --tokens
+# Of the tokens of a text, those that are measured, roughly.
+SHARES = {"causal": 1.0, "masked": MASKED_SHARE, "encoder-decoder": 0.5}
+UNFINISHED = "unfinished.safetensors"
 PIECE_BYTES = 1 << 20
 # What word tokenizers and web pages leave in corpora such as WikiText-2.
 MARKS = re.compile(r"<unk>|&lt; ?unk ?&gt;|@[-,.]@|&(?:amp|apos|gt|lt|quot);")
-MARKED = 0.01  # share of the words from which it is told
+MARKED = 0.01  # share of the words from which a warning says so
 
 
-def pieces(paths: Sequence[Path]) -> Iterator[str]:
-    """The text of all files, one after the other, in pieces of about a megabyte.
+@dataclass(frozen=True)
+class TextRequest:
+    """The options of a scan with a text, by the names of ``lawscope scan --help``.
 
-    Pieces end at the end of a line where there is one, so that cutting hardly ever meets a token.
-
-    Raises:
-        LawscopeError: a file that is missing, empty or no UTF-8 text.
+    Attributes:
+        tokens: a number of tokens of text, "all", or None for what the law needs.
+        folder: where an interrupted scan is kept; None to keep nothing.
     """
-    check_files(paths)
+
+    target: str
+    text: Sequence[Path]
+    checkpoint: Path | None = None
+    tokens: str | None = None
+    window: int | None = None
+    dtype: str = "float32"
+    gguf: Path | None = None
+    trust_remote_code: bool = False
+    batch_size: int = 8
+    device: str = "cpu"
+    control: bool = True
+    seed: int = 0
+    task: str = "causal"
+    targets: str = "next"
+    precision: str = "float64"
+    normalization: str = "final-norm"
+    folds: int = 5
+    every: int = 1
+    laws: str | None = None
+    loss: str | None = None
+    memory: str = "512MB"
+    set_: Sequence[str] = ()
+    resume: bool = False
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise LawscopeError(f"--dtype {self.dtype} is not known; choose {', '.join(DTYPES)}.")
+        if self.tokens not in (None, "all") and not str(self.tokens).isdecimal():
+            raise LawscopeError(f"--tokens {self.tokens} is not a number; give one, or 'all'.")
+        if self.most_tokens == 0:
+            raise LawscopeError("--tokens 0 leaves nothing to measure; give more, or 'all'.")
+        if self.own["task"] not in TASKS:
+            raise LawscopeError(f"--task {self.task} is not known; choose {', '.join(TASKS)}.")
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The number asked for by ``tokens``, if it is one."""
+        return None if self.tokens in (None, "all") else int(str(self.tokens)[:18])
+
+    @cached_property
+    def own(self) -> dict[str, Any]:
+        """The settings of the law of next-token prediction; what ``--set`` says comes last."""
+        names = ("precision", "normalization", "folds", "every", "task")
+        own = {name: getattr(self, name) for name in names}
+        own["targets"] = tuple(split_names(self.targets) or ())
+        return {**own, **read_set_options(self.set_).get("next_token", {})}
+
+    def read_settings(self) -> dict[str, dict[str, Any]]:
+        """Return the settings of single laws."""
+        measured = self.laws is None or "next_token" in (split_names(self.laws) or ())
+        return read_set_options(self.set_) | ({"next_token": self.own} if measured else {})
+
+
+def scan_text(request: TextRequest) -> Report:
+    """Load, measure and report; in every process that torchrun started."""
+    with join_processes(), quiet_warnings():
+        loaded, windows, doubts, kept = agree(lambda: _open(request), find_place()[1] > 1)
+        with explain_failures("The model"):
+            report = scan(
+                loaded.model,
+                loaded.source(windows),
+                loss=find_loss(request.loss),
+                laws=split_names(request.laws),
+                control="auto" if request.control else None,
+                name=loaded.name,
+                memory=request.memory,
+                settings=request.read_settings(),
+                checkpoint=kept,
+            )
+    return _with_text(report, request, windows, doubts)
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageTarget:
+    """A language model with its tokenizer, and what was asked about it."""
+
+    name: str
+    model: nn.Module
+    tokenizer: Any
+    request: TextRequest
+
+    @property
+    def task(self) -> Task:
+        """What the model was trained for."""
+        task: Task = self.request.own["task"]
+        return task
+
+    @cached_property
+    def frame(self) -> Frame:
+        """Around the text of every window; an encoder–decoder's halves are framed by themselves."""
+        return Frame() if self.task == "encoder-decoder" else frame_of(self.tokenizer, self.task)
+
+    def source(self, windows: Windows, alone: bool = False) -> TokenSource:
+        """Return the windows as a source; every process is given all and takes its share."""
+        rank, world = (0, 1) if alone else find_place()[:2]
+        special = {*getattr(self.tokenizer, "all_special_ids", ()), *self.frame.before}
+        return TokenSource(
+            [self._batch(ids) for ids in windows.ids.split(self.request.batch_size)],
+            getattr(self.model, "config", None),
+            self.task,
+            self.request.own["targets"],
+            self._find_mask_token(),
+            (*special, *self.frame.after),
+            self.request.seed,
+            bos=self.frame.before[0] if self.frame.before and self.task == "causal" else "config",
+            rank=rank,
+            world=world,
+            sharded=False,
+        )
+
+    def count_tokens(self) -> tuple[int | None, int | None]:
+        """Return how many tokens the model embeds and the tokenizer knows, where they say."""
+        size = len(self.tokenizer) if hasattr(self.tokenizer, "__len__") else None
+        return vocabulary_of(self.model, self.task), size
+
+    def _batch(self, ids: Tensor) -> Any:
+        """Return windows (B, T) in the form the model takes them.
+
+        An encoder–decoder reads the first half of a window and is measured on the second, before
+        which stands the token its decoder starts with.
+        """
+        if self.task != "encoder-decoder":
+            return ids
+        half, frame = ids.shape[1] // 2, frame_of(self.tokenizer, self.task)
+        before, after = (
+            torch.tensor(side, dtype=torch.int64).expand(len(ids), -1) for side in frame.sides
+        )
+        start = getattr(getattr(self.model, "config", None), "decoder_start_token_id", None)
+        begin = torch.full((len(ids), 1), int(start or 0))
+        return {
+            "input_ids": torch.cat([before, ids[:, :half], after], dim=1),
+            "decoder_input_ids": torch.cat([begin, ids[:, half:]], dim=1),
+        }
+
+    def _find_mask_token(self) -> int | None:
+        if self.task != "masked":
+            return None
+        token = getattr(self.tokenizer, "mask_token_id", None)
+        if token is None:
+            raise LawscopeError(
+                "--task masked hides tokens behind the mask token, and the tokenizer has none "
+                "(mask_token_id); is it a causal model?"
+            )
+        return int(token)
+
+
+def load_language_target(request: TextRequest) -> LanguageTarget:
+    """Load the model and the tokenizer that a request names."""
+    _, world, local = find_place()
+    # Each process on a machine has its own.
+    device = f"cuda:{local}" if request.device == "cuda" and world > 1 else request.device
+    where = None if device == "auto" else find_device(device)
+    if request.target.endswith(".py") or (
+        ":" in request.target and not exists(Path(request.target))
+    ):
+        return _load_code(request, where)
+    if request.checkpoint is not None:
+        raise LawscopeError("--checkpoint is for .py targets; a Hugging Face folder has weights.")
+    source = find_source(request.target, request.gguf, request.trust_remote_code)
+    tokenizer = load_tokenizer(source)
+    task, dtype = request.own["task"], DTYPES[request.dtype]
+    model = load_language_model(source, task=task, dtype=dtype, device=where)
+    return LanguageTarget(Path(source.gguf or source.place).name, model, tokenizer, request)
+
+
+def _load_code(request: TextRequest, where: torch.device | None) -> LanguageTarget:
+    if where is None:
+        raise LawscopeError("--device auto is for Hugging Face models; name a device.")
+    if request.gguf is not None:
+        raise LawscopeError("--gguf is for Hugging Face folders; a .py target has its own weights.")
+    found, model = build_target(request.target, request.checkpoint)
+    tokenizer = found.tokenizer if found.tokenizer is not None else found.given
+    if tokenizer is None:
+        raise LawscopeError(
+            f"{request.target} gives no tokenizer; define 'tokenizer' in it: an object with "
+            "encode(text), or a function that turns text into token ids."
+        )
+    if inspect.isfunction(tokenizer) and not inspect.signature(tokenizer).parameters:
+        tokenizer = tokenizer()
+    model = unwrap(model).to(device=where, dtype=DTYPES[request.dtype])
+    return LanguageTarget(found.name, model, tokenizer, request)
+
+
+def _open(request: TextRequest) -> tuple[LanguageTarget, Windows, tuple[str, ...], Path | None]:
+    """Load everything, choose the windows to measure, and say before the run what is too little."""
+    _check_texts(request.text)
+    if speaks():
+        announce(f"loading {request.target}")
+    loaded = load_language_target(request)
+    NextTokenSettings.read("next_token", request.own)
+    length = choose_window(loaded.model, request.window)
+    first = _cut_windows(loaded, length, length - len(loaded.frame))
+    with explain_failures("The model"):
+        session = Session(loaded.model, loaded.source(first, alone=True))
+        width = session.blocks.all[0].shape[-1]
+    most = request.most_tokens
+    if request.tokens is None:
+        most = round(PER_FEATURE * width / SHARES[loaded.task])
+    windows = _cut_windows(loaded, length, most, asked=request.tokens is not None)
+    measured = session.source.peek().tokens
+    each = 0 if measured is None else len(measured.rows) // max(1, measured.shape[0])
+    _check_length(windows, each, width, request)
+    doubts = _find_foreign_tokens(loaded), _find_marks(request.text)
+    return loaded, windows, tuple(filter(None, doubts)), _find_kept(request)
+
+
+def _find_kept(request: TextRequest) -> Path | None:
+    """Return the file that keeps an interrupted scan; an old one is gone unless it is resumed."""
+    if request.folder is None:
+        return None
+    path, world = request.folder / UNFINISHED, find_place()[1]
+    parts = sorted(request.folder.glob(f"{path.stem}*{path.suffix}"))
+    saved_by = {int((re.findall(r"-\d+of(\d+)$", part.stem) or [1])[0]) for part in parts}
+    if request.resume and saved_by - {world}:
+        raise LawscopeError(
+            f"{parts[0]} was saved by {max(saved_by)} process(es), not by {world}; go on with as "
+            "many, or delete it to begin again."
+        )
+    if speaks() and request.resume and not parts:
+        sys.stderr.write(f"lawscope: nothing to resume in {request.folder}; beginning again.\n")
+    if speaks() and parts and not request.resume:
+        sys.stderr.write(
+            f"lawscope: {parts[0]} is of an interrupted scan, which --resume would continue; "
+            "beginning again.\n"
+        )
+        for part in parts:
+            part.unlink(missing_ok=True)
+    return path
+
+
+def _with_text(
+    report: Report, request: TextRequest, windows: Windows, doubts: tuple[str, ...]
+) -> Report:
+    """Return the report with what was fed in, and what is doubtful about it."""
+    results = {
+        name: dataclasses.replace(result, warnings=(*result.warnings, *doubts))
+        for name, result in report.results.items()
+    }
+    settings = {
+        "text": [str(path) for path in request.text],
+        "text_tokens": windows.text_tokens,
+        "windows": len(windows.ids),
+        "window": int(windows.ids.shape[1]),
+        "before each window": list(windows.frame.before),
+        "after each window": list(windows.frame.after),
+        "batch_size": request.batch_size,
+        "dtype": request.dtype,
+        "device": request.device,
+        "processes": find_place()[1],
+    }
+    return dataclasses.replace(report, results=results, settings={**report.settings, **settings})
+
+
+def choose_window(model: nn.Module, window: int | None) -> int:
+    """Return ``window``, or the default; not beyond the model's context where that is known."""
+    context = context_of(model)
+    if window is None:
+        return WINDOW if context is None else min(WINDOW, context)
+    if context is not None and window > context:
+        raise LawscopeError(
+            f"--window {window} is longer than the {context} tokens the model can read; take at "
+            f"most {context}."
+        )
+    return window
+
+
+def _cut_windows(
+    loaded: LanguageTarget, length: int, most: int | None, asked: bool = False
+) -> Windows:
+    """Return whole windows that hold ``most`` tokens of text, or all there is."""
+    step = length - len(loaded.frame)
+    up_to = None if most is None else -(-most // max(step, 1)) * step
+    ids = read_tokens_of(read_pieces(loaded.request.text), encoder_of(loaded.tokenizer), up_to)
+    if asked and most is not None and len(ids) < most:
+        raise LawscopeError(
+            f"--tokens {most} asks for more than the text has: {len(ids)} tokens, "
+            f"{most - len(ids)} are missing; give more text or a smaller number."
+        )
+    windows = pack(ids, length, loaded.frame)
+    rows, size = loaded.count_tokens()
+    highest, known = int(windows.ids.max()), rows if size is None else size
+    # Embeddings are padded, but not to twice as many.
+    if rows is not None and known is not None and (highest >= rows or 2 * known < rows):
+        raise LawscopeError(
+            f"The tokenizer and the model do not belong together: the model embeds {rows} tokens, "
+            f"and the tokenizer knows {known} and gives ids up to {highest}; put the model's own "
+            "tokenizer beside it."
+        )
+    return windows
+
+
+def _check_length(windows: Windows, each: int, width: int, request: TextRequest) -> None:
+    """Refuse a text that is too short before anything long runs; say where a verdict needs more."""
+    if not each:
+        raise LawscopeError(
+            f"A window of {windows.ids.shape[1]} tokens has no place where all of "
+            f"{', '.join(request.own['targets'])} exist; take a longer --window."
+        )
+    count = len(windows.ids)
+    have, step = windows.text_tokens + windows.left, windows.text_tokens // count
+    needed, enough = (-(-least // each) * step for least in (width + 1, ENOUGH * width))
+    if each * count <= width and request.most_tokens is not None:
+        raise LawscopeError(
+            f"--tokens {request.most_tokens} is too small: {each * count} of them would be "
+            f"measured, for {width} features; ask for at least {needed}, and {enough} for a line "
+            "that means something."
+        )
+    if each * count <= width:
+        raise LawscopeError(
+            f"The text gives {have} tokens, {each * count} of them to measure, for {width} "
+            f"features: at least {needed - have} are missing, and {enough - have} for a line that "
+            "means something; give more text."
+        )
+    if each * count < ENOUGH * width and speaks():
+        sys.stderr.write(
+            f"lawscope: {each * count} tokens for {width} features are too few for a verdict; "
+            f"{enough} tokens of text would do.\n"
+        )
+
+
+def _find_foreign_tokens(loaded: LanguageTarget) -> str | None:
+    """Return a warning where the tokenizer has ids that the model does not embed."""
+    rows, size = loaded.count_tokens()
+    if rows is None or size is None or size <= rows:
+        return None
+    return (
+        f"The tokenizer knows {size} tokens and the model embeds {rows}: none of the others is in "
+        "this text, but is the tokenizer the model's own?"
+    )
+
+
+def _check_texts(paths: Sequence[Path]) -> None:
+    """See that all files are there, which is known long before a model is loaded."""
     for path in paths:
-        yield from _of_file(path)
-
-
-def check_files(paths: Sequence[Path]) -> None:
-    """See that all files are there, which is known long before a model is loaded.
-
-    Raises:
-        LawscopeError: a file that is missing or empty.
-    """
-    for path in paths:
-        if not path.is_file():
-            raise LawscopeError(f"There is no text file {path}; check --text.")
+        check_file(path, "check --text")
         if not path.stat().st_size:
             raise LawscopeError(f"{path} is empty; give a file with text.")
 
 
-def marked(paths: Sequence[Path]) -> str | None:
-    """A warning where the text is not as it was written, by its first megabyte.
+def read_pieces(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield the text of all files, one after the other, in pieces of about a megabyte.
 
-    On WikiText-2 with its marks SmolLM2-135M has r = −0.78, and −0.91 where "<unk>" is deleted:
-    marks are predicted by the second block already, and the others only carry them along.
+    Pieces end at the end of a line where there is one, so that cutting hardly ever meets a token.
     """
-    first = next(pieces(paths), "")
-    marks = Counter(MARKS.findall(first))
-    share = marks.total() / max(len(first.split()), 1)
-    if share < MARKED:
-        return None
-    seen = ", ".join(f"'{mark}'" for mark, _ in marks.most_common(3))
-    return (
-        f"{share:.0%} of the words of {paths[0]} are marks of a preparation ({seen}): a model that "
-        "was not trained with them predicts them in its first blocks, which bends the line; give "
-        "the text as it was written."
-    )
+    _check_texts(paths)
+    for path in paths:
+        yield from _read_file(path)
 
 
-def _of_file(path: Path) -> Iterator[str]:
+def _read_file(path: Path) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     rest, read = "", 0
     try:
@@ -69,7 +420,8 @@ def _of_file(path: Path) -> Iterator[str]:
             while raw := file.read(PIECE_BYTES):
                 text = rest + decoder.decode(raw)
                 read += len(raw)
-                cut = _cut(text)
+                # After its last line, else its last word, else anywhere.
+                cut = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
                 if cut:
                     yield text[:cut]
                 rest = text[cut:]
@@ -86,6 +438,20 @@ def _of_file(path: Path) -> Iterator[str]:
         yield rest
 
 
-def _cut(text: str) -> int:
-    """Where a piece may end: after its last line, else its last word, else anywhere."""
-    return text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
+def _find_marks(paths: Sequence[Path]) -> str | None:
+    """Return a warning where the text is not as it was written, by its first megabyte.
+
+    On WikiText-2 with its marks SmolLM2-135M has r = −0.78, and −0.91 where "<unk>" is deleted:
+    marks are predicted by the second block already, and the others only carry them along.
+    """
+    first = next(read_pieces(paths), "")
+    marks = Counter(MARKS.findall(first))
+    share = marks.total() / max(len(first.split()), 1)
+    if share < MARKED:
+        return None
+    seen = ", ".join(f"'{mark}'" for mark, _ in marks.most_common(3))
+    return (
+        f"{share:.0%} of the words of {paths[0]} are marks of a preparation ({seen}): a model that "
+        "was not trained with them predicts them in its first blocks, which bends the line; give "
+        "the text as it was written."
+    )

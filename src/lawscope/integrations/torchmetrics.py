@@ -16,6 +16,9 @@ except ImportError as error:  # pragma: no cover
         "lawscope.integrations.torchmetrics needs torchmetrics: pip install 'lawscope[metrics]'"
     ) from error
 
+# States of the metric, and what they are called in the statistic.
+STATE = {"labels": "classes", "counts": "counts", "means": "means", "scatter": "scatter"}
+
 
 class Fuzziness(Metric):
     """D = Tr(SSw SSb⁺) of features and labels, accumulated over batches and processes.
@@ -44,7 +47,7 @@ class Fuzziness(Metric):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        for name in ("labels", "counts", "means", "scatter"):
+        for name in STATE:
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
     def update(self, features: Tensor, labels: Tensor) -> None:
@@ -52,10 +55,8 @@ class Fuzziness(Metric):
         merged = self._merged()
         merged.update(features, labels)
         state = merged.state_dict()
-        self.labels = [state["classes"]]
-        self.counts = [state["scatter_counts"]]
-        self.means = [state["scatter_means"]]
-        self.scatter = [state["scatter"]]
+        for name, key in STATE.items():
+            setattr(self, name, [state[key]])
 
     def compute(self) -> Tensor:
         """The fuzziness of everything seen, a float64 scalar."""
@@ -65,19 +66,10 @@ class Fuzziness(Metric):
         """All rows in one statistic, whether they are one tensor, a list, or gathered ranks."""
         merged = ClassScatter("scatter")
         settings = merged.state_dict()["settings"]
-        columns = [_rows(getattr(self, n)) for n in ("labels", "counts", "means", "scatter")]
-        for label, count, mean, scatter in zip(*columns, strict=True):
+        for rows in zip(*(_rows(getattr(self, name)) for name in STATE), strict=True):
             part = ClassScatter("scatter")
-            part.load_state_dict(
-                {
-                    "settings": settings,
-                    "classes": label[None],
-                    "counts": torch.zeros(0, dtype=torch.int64),
-                    "scatter_counts": count[None],
-                    "scatter_means": mean[None],
-                    "scatter": scatter[None],
-                }
-            )
+            own = {key: row[None] for key, row in zip(STATE.values(), rows, strict=True)}
+            part.load_state_dict({"settings": settings} | own)
             merged.merge(part)
         return merged
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lawscope.arrays import FloatArray
+from lawscope.formatting import between, fixed
+from lawscope.laws.base import Answer
 from lawscope.laws.uncertainty import Replicates
+from lawscope.section import Chart, Curve, KeyNumber
 
-FloatArray = NDArray[np.float64]
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LineFit:
     """A least-squares line through (l, log D_l), with what the papers read off it.
 
@@ -38,28 +38,25 @@ class LineFit:
 
     @property
     def drop(self) -> float:
-        """Fitted fall of log D from the first station to the last."""
+        """The fitted fall of log D from the first station to the last."""
         return -self.slope * (len(self.residuals) - 1)
 
     def predict(self, index: FloatArray) -> FloatArray:
-        """Fitted D at module index ``index``."""
+        """Return the fitted D at module index ``index``."""
         return np.asarray(np.exp(self.intercept + self.slope * index), dtype=np.float64)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fit as JSON-ready numbers."""
-        return {
-            "pearson": self.pearson,
-            "rho": self.rho,
-            "half_life": self.half_life,
-            "slope": self.slope,
-            "intercept": self.intercept,
-            "residuals": self.residuals.tolist(),
-            "interval": {name: list(ends) for name, ends in self.interval.items()},
-        }
+    def __str__(self) -> str:
+        return (
+            f"line through {len(self.residuals)} stations: ρ = {self.rho:.4f}, "
+            f"r = {self.pearson:.4f}, half-life {self.half_life:.2f}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<LineFit: {self}>"
 
 
 def fit_line(values: FloatArray, replicates: Replicates | None = None) -> LineFit:
-    """Fit log D_l ≈ log D_0 + l·log ρ (003, the law of equi-separation).
+    """Fit log D_l ≈ log D_0 + l·log ρ (He & Su 2023, the law of equi-separation).
 
     Args:
         values: D per station, shape (L,). A station where D is not a positive number has no
@@ -76,29 +73,25 @@ def fit_line(values: FloatArray, replicates: Replicates | None = None) -> LineFi
     """
     log_values = log_or_nan(values)
     slope, intercept, pearson = line_numbers(log_values)
-    index = np.arange(len(values))
-    interval: dict[str, tuple[float, float]] = {}
-    if replicates is not None:
-        interval = _intervals(log_values, replicates)
     return LineFit(
         slope=slope,
         intercept=intercept,
         pearson=pearson,
         rho=math.exp(slope),
         half_life=half_life(slope),
-        residuals=log_values - (intercept + slope * index),
-        interval=interval,
+        residuals=log_values - (intercept + slope * np.arange(len(values))),
+        interval={} if replicates is None else _intervals(log_values, replicates),
     )
 
 
 def log_or_nan(values: FloatArray) -> FloatArray:
-    """Natural logarithm where there is one, NaN elsewhere, without numpy's warnings."""
+    """Return the natural logarithm where there is one, NaN elsewhere, without numpy's warnings."""
     positive = np.isfinite(values) & (values > 0)
     return np.log(np.where(positive, values, np.nan))
 
 
 def line_numbers(log_values: FloatArray) -> tuple[float, float, float]:
-    """Slope, intercept and Pearson correlation of one curve of log D against its index."""
+    """Return slope, intercept and Pearson correlation of log D against its index."""
     index = np.arange(len(log_values), dtype=np.float64)
     if len(index) < 2:
         return math.nan, math.nan, math.nan
@@ -111,12 +104,23 @@ def line_numbers(log_values: FloatArray) -> tuple[float, float, float]:
 
 
 def half_life(slope: float) -> float:
-    """Modules needed to halve D: ln 2 / ln(1/ρ), infinite when D does not fall."""
+    """Return ln 2 / ln(1/ρ), infinite when D does not fall."""
     return math.log(2) / -slope if slope < 0 else (math.nan if slope != slope else math.inf)
 
 
+def judge_straightness(fit: LineFit, limit: float, unit: str) -> Answer:
+    """Return whether the Pearson correlation is certainly below its limit."""
+    low, high = fit.interval["pearson"]
+    said = f"r = {fit.pearson:.4f} [{low:.4f}, {high:.4f}]"
+    if high <= limit:
+        return True, f"{said} is below {limit}"
+    if low > limit:
+        return False, f"{said} is above {limit}: the progress per {unit} is uneven"
+    return None, f"{said} does not settle whether it is below {limit}"
+
+
 def _intervals(log_values: FloatArray, replicates: Replicates) -> dict[str, tuple[float, float]]:
-    """Intervals on the scale where each number is most nearly normal, mapped back."""
+    """Return intervals found on the scale where each number is most nearly normal."""
 
     def numbers(curve: FloatArray) -> FloatArray:
         slope, intercept, pearson = line_numbers(curve)
@@ -133,3 +137,45 @@ def _intervals(log_values: FloatArray, replicates: Replicates) -> dict[str, tupl
         "rho": (math.exp(slope_low), math.exp(slope_high)),
         "half_life": (half_life(slope_low), half_life(slope_high)),
     }
+
+
+def key_number(
+    fit: LineFit, control: LineFit | None, name: str, symbol: str, decimals: int, meaning: str
+) -> KeyNumber:
+    """Return one number of a fit with its interval, that of the control beside it."""
+    return KeyNumber(
+        symbol,
+        fixed(getattr(fit, name), decimals),
+        meaning,
+        between(fit.interval.get(name), lambda end: fixed(end, decimals)),
+        "" if control is None else fixed(getattr(control, name), decimals),
+    )
+
+
+def line_at_stations(fit: LineFit, length: int, first: int = 0) -> FloatArray | None:
+    """Return a fitted line at every station, NaN before ``first``; None where there is no line."""
+    if math.isnan(fit.slope):
+        return None
+    line = fit.predict(np.arange(length, dtype=np.float64) - first)
+    line[:first] = np.nan
+    return line
+
+
+def with_residuals(curve: Curve) -> list[Chart]:
+    """Return a curve, and how far each station lies from its line in units of the logarithm."""
+    if curve.fitted is None or not np.isfinite(curve.fitted).any():
+        return [curve]
+    base = log_or_nan(curve.fitted)
+    residuals = Curve(
+        "Distance from the line",
+        f"log {curve.symbol} − line",
+        f"log {curve.symbol} − fitted line",
+        curve.unit,
+        curve.stations,
+        log_or_nan(curve.values) - base,
+        interval=None if curve.interval is None else log_or_nan(curve.interval) - base[:, None],
+        fitted=np.where(np.isnan(base), np.nan, 0.0),
+        log=False,
+        note="0.1 is about 10 % above the line.",
+    )
+    return [curve, residuals]

@@ -1,89 +1,87 @@
-"""The laws there are; a law joins scans and the contract test by being registered."""
+"""The laws there are: built in, of installed packages, and registered by hand."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+import difflib
+import warnings
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import get_args
 
-from torch import Tensor
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.laws.base import Law, Need
 
-from lawscope.capture.session import Observer, Session
-from lawscope.capture.stations import Station
-from lawscope.errors import NotApplicableError
-
-
-class Measurement(Observer, Protocol):
-    """An observer that can say what it found."""
-
-    def result(self) -> Any:
-        """The frozen result, once all passes are done."""
-
-
-Maker = Callable[..., Measurement]
-M = TypeVar("M", bound=Maker)
-LAWS: dict[str, Maker] = {}
+ENTRY_POINTS = "lawscope.laws"
+# Each module registers its law; the order is that of reports.
+BUILT_IN = (
+    "lawscope.laws.separation.law",
+    "lawscope.laws.collapse.law",
+    "lawscope.laws.next_token.law",
+)
+_LAWS: dict[str, Law] = {}
+_loaded: set[str] = set()
 
 
-def law(name: str) -> Callable[[M], M]:
-    """Register a measurement class under the name of its law.
+def register(law: Law) -> Law:
+    """Add a law, or replace the one of the same name; return it.
 
-    The class is called with an opened :class:`~lawscope.capture.session.Session` and keyword
-    settings, and is fed by :meth:`Session.measure`.
+    Raises:
+        LawscopeError: not a law, a need that nothing meets, or results that cannot be loaded.
     """
+    if not isinstance(law, Law):
+        raise LawscopeError(f"{law!r} is not a lawscope.Law.")
+    known = get_args(Need)
+    for need in sorted(set(law.needs) - set(known)):
+        raise LawscopeError(
+            f"The law {law.name!r} needs {need!r}, which is not known; there are "
+            f"{', '.join(known)}."
+        )
+    if not law.result.schema:
+        raise LawscopeError(
+            f"The results of the law {law.name!r} have no schema, so that they could not be "
+            f"loaded again; give {law.result.__name__} one, as in schema = 'mine.{law.name}/1'."
+        )
+    _LAWS[law.name] = law
+    return law
 
-    def register(maker: M) -> M:
-        LAWS[name] = maker
-        return maker
 
-    return register
+def unregister(name: str) -> None:
+    """Remove a law."""
+    _LAWS.pop(name, None)
 
 
-class IfItApplies:
-    """A measurement that steps aside, with the reason, where its law does not apply.
+def all_laws() -> dict[str, Law]:
+    """Return every law by name: the built-in ones first, then those of installed packages.
 
-    Args:
-        maker: the measurement class.
-        session: the opened network.
-        settings: keyword settings; those the law does not know are left out.
-
-    Attributes:
-        reason: why the law does not apply, or empty.
+    A package offers laws by the entry-point group ``lawscope.laws``, whose values are
+    :class:`Law` objects. One that cannot be imported is left out with a warning.
     """
-
-    def __init__(self, maker: Maker, session: Session, settings: dict[str, Any]) -> None:
-        known = inspect.signature(maker).parameters
-        self.reason = ""
-        self.inner: Measurement | None = None
+    for module in BUILT_IN:
+        if module not in _loaded:
+            import_module(module)
+            _loaded.add(module)
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.value in _loaded:
+            continue
+        _loaded.add(point.value)
         try:
-            self.inner = maker(session, **{k: v for k, v in settings.items() if k in known})
-        except NotApplicableError as error:
-            self.reason = str(error)
+            register(point.load())
+        except Exception as error:  # somebody else's package must not stop ours
+            warnings.warn(
+                f"The law '{point.name}' of an installed package cannot be loaded: {error!r}.",
+                LawscopeWarning,
+                stacklevel=2,
+            )
+    order = {module: place for place, module in enumerate(BUILT_IN)}
+    homes = {name: law.settings.__module__ for name, law in _LAWS.items()}
+    return {n: _LAWS[n] for n in sorted(_LAWS, key=lambda n: order.get(homes[n], len(order)))}
 
-    def wanted(self) -> Sequence[Station]:
-        """What the measurement wants; nothing once it has stepped aside."""
-        return [] if self.inner is None else self.inner.wanted()
 
-    def begin_batch(self, labels: Tensor | None, size: int) -> None:
-        """Pass it on."""
-        self._call("begin_batch", labels, size)
-
-    def see(self, station: Station, features: Tensor) -> None:
-        """Pass it on."""
-        self._call("see", station, features)
-
-    def end_pass(self) -> None:
-        """Pass it on."""
-        self._call("end_pass")
-
-    def result(self) -> Any:
-        """The frozen result, or None."""
-        return None if self.inner is None else self.inner.result()
-
-    def _call(self, name: str, *args: Any) -> None:
-        if self.inner is None:
-            return
-        try:
-            getattr(self.inner, name)(*args)
-        except NotApplicableError as error:
-            self.reason, self.inner = str(error), None
+def find_law(name: str) -> Law:
+    """Return a law by its name; where there is none the sentence offers the nearest."""
+    laws = all_laws()
+    if isinstance(name, str) and name in laws:
+        return laws[name]
+    near = difflib.get_close_matches(str(name), laws, n=1, cutoff=0.4)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise LawscopeError(f"There is no law {name!r}; there are {', '.join(laws)}.{hint}")

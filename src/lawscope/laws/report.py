@@ -3,68 +3,75 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from lawscope.laws.collapse_result import Collapse
-from lawscope.laws.separation_result import Separation, finite
+from lawscope.laws.base import LawResult
+from lawscope.laws.provenance import Provenance
+from lawscope.result import Result
+from lawscope.section import Section
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, eq=False)
-class Report:
-    """What ``ls.scan`` found.
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Result):
+    """What ``ls.scan`` found; ``report.separation`` is ``report.results["separation"]``.
 
     Attributes:
         name: what was measured, for titles.
-        separation: the law of data separation.
-        control: the same law on the same network untrained, where that was measured.
-        collapse: neural and minority collapse at the head, or None where it does not apply.
+        results: the results by the name of their law.
         skipped: laws that do not apply, and a control that could not be measured, each with the
             reason.
         settings: how the scan was run.
-        versions: of lawscope, torch, numpy and Python.
+        provenance: what was measured with what.
     """
 
+    schema: ClassVar[str] = "lawscope.report/1"
     name: str
-    separation: Separation
-    control: Separation | None = None
-    collapse: Collapse | None = None
+    results: dict[str, LawResult]
     skipped: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the result of a law by its name; None for a law that was not measured."""
+        results = self.__dict__.get("results", {})
+        if name in results:
+            return results[name]
+        from lawscope.laws.registry import all_laws
+
+        skipped = self.__dict__.get("skipped", {})
+        if name in skipped or (not name.startswith("_") and name in all_laws()):
+            return None
+        raise AttributeError(f"the report has no law {name!r}; it has {', '.join(results)}")
 
     @property
     def advice(self) -> tuple[str, ...]:
         """The advice of every law, most important first within a law."""
-        return self.separation.advice + (() if self.collapse is None else self.collapse.advice)
+        return tuple(sentence for r in self.results.values() for sentence in r.advice)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What deserves a look, over all laws."""
-        return self.separation.warnings + (() if self.collapse is None else self.collapse.warnings)
+        return tuple(sentence for r in self.results.values() for sentence in r.warnings)
+
+    def sections(self) -> dict[str, Section]:
+        """Return the section of every law by its name."""
+        return {name: result.section() for name, result in self.results.items()}
+
+    def section(self) -> Section:
+        """Return the section of the first law."""
+        return next(iter(self.sections().values()), Section(title=self.name))
 
     def table(self) -> pd.DataFrame:
-        """The station table of the separation law."""
-        return self.separation.table()
+        """Return one row per law: its verdict and the sentence behind it."""
+        import pandas as pd
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as one JSON-ready document."""
-        return {
-            "name": self.name,
-            "separation": self.separation.to_dict(),
-            "control": None if self.control is None else self.control.to_dict(),
-            "collapse": None if self.collapse is None else self.collapse.to_dict(),
-            "skipped": dict(self.skipped),
-            "advice": list(self.advice),
-            "settings": finite(self.settings),
-            "versions": dict(self.versions),
-        }
+        rows = [(name, r.verdict, r.reason) for name, r in self.results.items()]
+        rows += [(name, "not measured", reason) for name, reason in self.skipped.items()]
+        return pd.DataFrame(rows, columns=["law", "verdict", "reason"])
 
-    def save(self, path: str | Path) -> Path:
-        """Write the page as one self-contained HTML file and return its path."""
-        from lawscope.report.page import save_page
-
-        return save_page(self, path)
+    def __str__(self) -> str:
+        verdicts = ", ".join(f"{name} {r.verdict}" for name, r in self.results.items())
+        return f"{self.name}: {verdicts or 'nothing measured'}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from lawscope.arrays import FloatArray
+
 Uncertainty = Literal["jackknife", "bootstrap"]
 LEVEL = 0.95
 
@@ -18,9 +18,8 @@ LEVEL = 0.95
 class Replicates:
     """A measured curve measured again on parts or resamples of the data.
 
-    Attributes:
-        curves: one row per replicate, shape (R, L): log D per station.
-        kind: ``"jackknife"``, row f leaves out fold f; ``"bootstrap"``, row b is a resample.
+    ``curves`` has one row of log D per replicate, shape (R, L): under "jackknife" row f leaves out
+    fold f, under "bootstrap" it is a resample.
     """
 
     curves: FloatArray
@@ -29,7 +28,7 @@ class Replicates:
     def interval(
         self, statistic: Callable[[FloatArray], FloatArray], curve: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """95 % interval of ``statistic(curve)``, corrected for bias to first order.
+        """Return the 95 % interval of ``statistic(curve)``, corrected for bias to first order.
 
         Jackknife: pseudo-values p_f = F·θ − (F−1)·θ₍₋f₎ have mean θ minus its estimated bias and
         standard error sd(p)/√F; the interval is mean ± t₍F−1₎ · standard error. D is biased low
@@ -38,12 +37,8 @@ class Replicates:
 
         Bootstrap: the reverse percentile interval 2θ − q, which corrects the same bias.
 
-        Args:
-            statistic: maps a curve, shape (L,), to numbers, shape (S,).
-            curve: the curve measured on all data.
-
-        Returns:
-            Lower and upper ends, each of shape (S,). NaN where a replicate is NaN.
+        ``statistic`` maps a curve, shape (L,), to numbers, shape (S,), as are both ends; they are
+        NaN where a replicate is.
         """
         value = statistic(curve)
         again = np.stack([statistic(row) for row in self.curves])
@@ -58,24 +53,7 @@ class Replicates:
 
 
 def jackknife(value: FloatArray, deleted: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bias-corrected value and standard error from values with one fold left out each.
-
-    Args:
-        value: the statistic on all data, shape (S,).
-        deleted: the statistic without fold f, shape (F, S).
-
-    Returns:
-        Mean of the pseudo-values and its standard error, each (S,).
-
-    Example:
-        For a mean over equal folds the pseudo-values are the fold means themselves.
-
-        >>> folds = np.array([1.0, 2.0, 6.0])
-        >>> deleted = (folds.sum() - folds)[:, None] / 2
-        >>> centre, error = jackknife(np.array([3.0]), deleted)
-        >>> bool(np.allclose(centre, 3.0)), bool(np.allclose(error, folds.std(ddof=1) / 3**0.5))
-        (True, True)
-    """
+    """Return mean and standard error of the pseudo-values, shape (S,); ``deleted`` is (F, S)."""
     folds = len(deleted)
     pseudo = folds * value - (folds - 1) * deleted
     return pseudo.mean(axis=0), pseudo.std(axis=0, ddof=1) / np.sqrt(folds)

@@ -1,163 +1,91 @@
-"""A report as one HTML file that needs nothing else: no network, no fonts, no libraries."""
+"""A result as one HTML file that needs nothing else, or as the fragment that a notebook shows."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import math
+import re
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from lawscope.laws.collapse_verdict import RULE as COLLAPSE_RULE
-from lawscope.laws.report import Report
-from lawscope.laws.verdict import RULE
-from lawscope.papers import citation
-from lawscope.report import class_chart, collapse_chart, collapse_view, law_chart, view
-from lawscope.report.files import write_whole
-from lawscope.report.numbers import number, one_of
+from lawscope.report.charts.drawing import draw_chart
+from lawscope.report.charts.svg import WIDE
+from lawscope.report.outline import Outline, outline_of
+from lawscope.result import Result
 
-MANY_ROWS = 40  # beyond it a list scrolls in a box of its own
+MANY_ROWS = 40  # beyond it a table or a chart of bars scrolls in a box of its own
+# After a dot, underscore, slash or arrow, but not within a number.
+_JOINT = re.compile(r"((?<!\d)[._/→](?=\w)|[._/→](?=[^\W\d]))")
 
 
-def render_page(report: Report) -> str:
-    """The whole page as text.
+def render_page(result: Result, json_text: str) -> str:
+    """Return a complete HTML document that carries the numbers, ``json_text``, along.
 
     Names of stations and classes come from outside and are escaped wherever they stand; a content
     security policy lets the page run its own script only and load nothing.
-
-    Args:
-        report: what was measured.
-
-    Returns:
-        A complete HTML document.
     """
-    return render("page.html.jinja", _context(report), report.to_dict())
+    outline = outline_of(result)
+    parts = [
+        (section, [drawn for chart in section.charts if (drawn := draw_chart(chart))])
+        for section in outline.sections
+    ]
+    script = Markup(read_part("page.js"))
+    style = f":root {{\n{read_part('charts.css')}}}\n{read_part('page.css')}"
+    more = {"data": _embedded(json_text), "script": script, "script_hash": _hash(script)}
+    return _render("page.html.jinja", outline, parts, style, **more)
 
 
-def render(template: str, context: dict[str, Any], document: dict[str, Any]) -> str:
-    """A page from its template, with style, script and the measured numbers inside.
+def render_notebook(result: Result) -> str:
+    """Return a fragment of HTML: verdicts, key numbers, the first chart, tables to unfold."""
+    outline = outline_of(result)
+    parts = [
+        (section, draw_chart(section.charts[0], (WIDE,)) if section.charts else None)
+        for section in outline.sections
+    ]
+    # Nested, so that no rule reaches anything else in the notebook.
+    style = f".lawscope {{\n{read_part('charts.css')}\n}}\n{read_part('notebook.css')}"
+    return _render("notebook.html.jinja", outline, parts, style)
 
-    Args:
-        template: a file beside this module.
-        context: what the template names.
-        document: the numbers as JSON-ready values, for the script and for downloading.
 
-    Returns:
-        A complete HTML document.
-    """
-    environment = Environment(
-        loader=FunctionLoader(_part),
+def _render(name: str, outline: Outline, parts: list[Any], style: str, **more: Any) -> str:
+    """Fill in a template, which escapes everything it is given."""
+    found = Environment(
+        loader=FunctionLoader(read_part),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    script = Markup(_part("page.js"))
-    everywhere = {
-        "many": MANY_ROWS,
-        "data": _embedded(document),
-        "style": Markup(_part("page.css")),
-        "script": script,
-        "script_hash": _hash(script),
-    }
-    return environment.get_template(template).render(context | everywhere)
+    found.filters["breakable"] = breakable
+    given = {"outline": outline, "parts": parts, "many": MANY_ROWS, "style": Markup(style)}
+    return found.get_template(name).render(**given, **more)
 
 
-def save_page(report: Report, path: str | Path) -> Path:
-    """Write the page to ``path``, whole or not at all.
+def read_part(name: str) -> str:
+    """Return the text of a template, style or script."""
+    return files("lawscope.report").joinpath("templates", name).read_text(encoding="utf-8")
 
-    Args:
-        report: what was measured.
-        path: the file to write; missing folders are made.
 
-    Returns:
-        The path that was written.
+def breakable(words: str) -> Markup:
+    """Return escaped words that may break after the joints of a module path.
 
-    Raises:
-        LawscopeError: the place cannot be written.
+    Example:
+        >>> print(breakable("layer.0.b<c is 0.5"))
+        layer.<wbr>0.<wbr>b&lt;c is 0.5
     """
-    path = Path(path)
-    write_whole(render_page(report), path)
-    return path
+    pieces = _JOINT.sub("\\1\0", words).split("\0")
+    return Markup("<wbr>").join(escape(piece) for piece in pieces)
 
 
-def _part(name: str) -> str:
-    """The text of a file that lies beside this module."""
-    return files("lawscope.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _context(report: Report) -> dict[str, Any]:
-    """Everything the template names."""
-    law, control = report.separation, report.control
-    return {
-        "report": report,
-        "law": law,
-        "control": control,
-        "unit": one_of(law.granularity),
-        "badge": law.verdict.replace(" ", "-"),
-        "verdict": view.VERDICTS.get(law.verdict, law.verdict),
-        "headline": report.advice[0] if report.advice else law.reason,
-        "cards": [*view.fit_cards(law), *view.size_cards(law)],
-        "law_charts": [law_chart.law_chart(law, control, frame) for frame in law_chart.FRAMES],
-        "residual_charts": [
-            law_chart.residual_chart(law, frame) for frame in law_chart.RESIDUAL_FRAMES
-        ],
-        "dead": [
-            name for name, D in zip(law.stations, law.values, strict=True) if not 0 < D < math.inf
-        ],
-        "network": view.network(law),
-        "class_charts": [class_chart.class_chart(law, frame) for frame in class_chart.FRAMES],
-        "class_lines": class_chart.class_lines(law),
-        "station_table": view.station_table(report),
-        "class_table": view.class_table(law),
-        "granularity_table": view.granularity_table(law),
-        "control_table": view.control_table(report),
-        **_collapse(report),
-        "settings": [
-            view.pairs_table("Scan", report.settings),
-            view.pairs_table("Law of data separation", law.settings),
-            view.pairs_table(
-                "Collapse", {} if report.collapse is None else report.collapse.settings
-            ),
-            view.pairs_table("Versions", report.versions),
-        ],
-        "rule": RULE,
-        "number": number,
-        "citation": citation("separation"),
-    }
-
-
-def _collapse(report: Report) -> dict[str, Any]:
-    """What the section about the head names; little where collapse does not apply."""
-    found = report.collapse
-    if found is None:
-        return {"collapse": None, "more_citations": []}
-    return {
-        "collapse": found,
-        "collapse_badge": found.verdict.replace(" ", "-"),
-        "collapse_verdict": collapse_view.VERDICTS.get(found.verdict, found.verdict),
-        "cosine_charts": collapse_chart.cosine_charts(found),
-        "number_table": collapse_view.number_table(found),
-        "head_table": collapse_view.class_table(found),
-        "head_words": collapse_view.head_words(found),
-        "counts_words": collapse_view.counts_words(found),
-        "collapse_rule": COLLAPSE_RULE,
-        "more_citations": [citation("collapse"), citation("layer_peeled")],
-    }
-
-
-def _embedded(document: dict[str, Any]) -> Markup:
-    """JSON that may stand in a script element: nothing in it can close the element."""
-    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+def _embedded(text: str) -> Markup:
+    """Return JSON that may stand in a script element: nothing in it can close the element."""
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _hash(script: str) -> str:
-    """The source expression under which a content security policy admits ``script``."""
+    """Return the source expression under which a content security policy admits ``script``."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

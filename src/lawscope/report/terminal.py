@@ -1,163 +1,265 @@
-"""A report in the terminal: verdict, key numbers, stations as bars, advice."""
+"""A result in the terminal: verdict, key numbers, the first chart as rows, advice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lawscope.laws.collapse_result import Collapse
-from lawscope.laws.line import log_or_nan
-from lawscope.laws.report import Report
-from lawscope.laws.separation_result import Separation
-from lawscope.report.collapse_view import VERDICTS as COLLAPSE_VERDICTS
-from lawscope.report.collapse_view import short_table
-from lawscope.report.numbers import count, number, one_of, percent, shorten
-from lawscope.report.view import VERDICTS, fit_cards, size_cards
-from lawscope.report.writer import STYLES, Writer, card_table, log_shares, print_sentences
+from lawscope.arrays import FloatArray
+from lawscope.formatting import between, number, percent, shorten
+from lawscope.names import short_names
+from lawscope.report.charts.svg import drawable
+from lawscope.report.outline import outline_of
+from lawscope.result import Result
+from lawscope.section import Bars, Curve, KeyNumber, Section
 
-MANY_STATIONS = 40
-ENDS = 8  # of so many stations, how many of the first and of the last have a row
-CHART_ROWS = 6
-LEAST_BAR = 6
+if TYPE_CHECKING:
+    import pandas as pd
 
-
-def print_summary(report: Report, console: Console) -> None:
-    """Print what matters of a report, in at most the width of the console.
-
-    On a terminal that cannot show Unicode everything is spelled in ASCII.
-
-    Args:
-        report: what was measured.
-        console: where to print.
-    """
-    law = report.separation
-    write = Writer(console)
-    console.print(write.text(report.name, "bold"))
-    verdict = write.text(VERDICTS.get(law.verdict, law.verdict), STYLES[law.verdict])
-    console.print(Text.assemble(verdict, write.text(f": {law.reason}")))
-    console.print()
-    console.print(_key_numbers(report, write))
-    sizes = ", ".join(f"{card.value} {card.symbol}" for card in size_cards(law))
-    console.print(write.text(sizes, "dim"))
-    console.print()
-    if len(law.stations) > MANY_STATIONS:
-        console.print(_condensed(law, write))
-        console.print()
-    console.print(_stations(law, write))
-    if report.collapse is not None:
-        console.print()
-        _print_collapse(report.collapse, write)
-    print_sentences("advice", "{}.", report.advice, write)
-    print_sentences("warnings", "!", report.warnings, write)
-    print_sentences("not measured", "-", _skipped(report), write)
+TONES = {"good": "bold green", "bad": "bold red", "open": "bold yellow"}
+MOST_ROWS = 40  # of more stations every n-th has a row
+LEAST_STRIP, MOST_STRIP = 8, 32
+LEAST_NAME = 10
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+# How a terminal without Unicode spells what we write.
+SPELLED = str.maketrans(
+    {"ρ": "rho", "−": "-", "–": "-", "—": "-", "×": "x", "…": "..", "∞": "inf", "≈": "~"}
+    | {"Σ": "sum", "’": "'", "²": "2", "ε": "eps", "→": "->", "·": "*", "⁺": "+", "\u202f": " "}
+    | {"ˡ": "^l", "⁻": "-", "¹": "1"}
+)
 
 
-def _key_numbers(report: Report, write: Writer) -> Table:
-    """The numbers of the fit as rows, those of the untrained network beside them."""
-    law, control = report.separation, report.control
-    unit = one_of(law.granularity)
-    meanings = (f"kept per {unit}", "−1 is a perfect line", f"{unit}s to halve D", "kept by all")
-    beside = None if control is None else fit_cards(control)
-    return card_table(fit_cards(law), meanings, beside, write)
+def render_terminal(result: Result) -> RenderableType:
+    """Return what ``rich`` prints of a result, in at most the width of its console."""
+    return _Summary(result)
 
 
-def _stations(law: Separation, write: Writer) -> Table:
-    """One row per station with a bar in log scale; of very many the first and the last."""
-    ratios = np.exp(np.diff(log_or_nan(law.values), prepend=np.nan))
-    rows = [
-        [
-            str(index),
-            law.stations[index],
-            count(law.dims[index]),
-            number(law.values[index]),
-            "" if law.interval is None else " to ".join(number(end) for end in law.interval[index]),
-            percent(ratios[index]) if index else "",
-        ]
-        for index in _shown(len(law.stations))
-    ]
-    titles = ["#", "station", "features", "D", "95 %" if law.interval is not None else "", "keeps"]
-    fixed = sum(_width(write.plain(cell) for cell in column) for column in _columns(titles, rows))
-    left = write.console.width - fixed - len(titles)
-    longest = _width(write.plain(row[1]) for row in rows)
-    name_width = max(8, min(longest, left - max(LEAST_BAR, left // 3)))
-    bar_width = max(1, min(30, left - name_width))
+def render_frame(frame: pd.DataFrame) -> RenderableType:
+    """Return what ``rich`` prints of a table of pandas: numbers rounded, names whole."""
+    return _Frame(frame)
 
-    table = Table.grid(padding=(0, 1))
-    for index in range(len(titles)):
-        table.add_column(justify="left" if index == 1 else "right", no_wrap=True, overflow="crop")
-    table.add_column(no_wrap=True, overflow="crop")
-    table.add_row(*(write.text(title, "dim") for title in titles), write.text("log D", "dim"))
-    shares = log_shares(law.values)
-    for row in rows:
-        if int(row[0]) == len(law.stations) - ENDS and len(rows) < len(law.stations):
-            table.add_row("", write.text("…", "dim"))
-        index = int(row[0])
-        raises = "red" if ratios[index] > 1 else ""
-        name = shorten(write.plain(row[1]), name_width, write.plain("…"))
-        table.add_row(
-            write.text(row[0], "dim"),
-            Text(name),
-            *(write.text(cell) for cell in row[2:4]),
-            write.text(row[4], "dim"),
-            write.text(row[5], raises),
-            Text(write.bar(float(shares[index]), bar_width), style="cyan"),
+
+class _Frame:
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        write = _Writer(options.max_width, options.ascii_only)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name, kind in self.frame.dtypes.items():
+            side = "right" if kind.kind in "fiu" else "left"
+            table.add_column(write.text(str(name), "dim"), justify=side, overflow="fold")  # type: ignore[arg-type]
+        for row in self.frame.itertuples(index=False):
+            cells = (number(v) if isinstance(v, float) else str(v) for v in row)
+            table.add_row(*(write.text(cell) for cell in cells))
+        yield table
+
+
+class _Summary:
+    """A result that is laid out when the console is known."""
+
+    def __init__(self, result: Result) -> None:
+        self.outline = outline_of(result)
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        outline, write = self.outline, _Writer(options.max_width, options.ascii_only)
+        yield write.text(outline.name, "bold")
+        if outline.facts:
+            yield write.text(", ".join(outline.facts), "dim")
+        for section in outline.sections:
+            yield ""
+            yield from _section(section, outline.name, bool(outline.facts), write)
+        yield from _sentences(
+            "not measured", "-", [f"{law}: {why}" for law, why in outline.skipped.items()], write
         )
+
+
+class _Writer:
+    """Text for one console: spelled in ASCII where it must be, never as markup."""
+
+    def __init__(self, width: int, ascii_only: bool) -> None:
+        self.width, self.ascii = width, ascii_only
+
+    def plain(self, words: str) -> str:
+        """Return what this console can show of ``words``; control characters become "?"."""
+        spaced = "".join(" " if letter in "\t\n\r" else letter for letter in words)
+        shown = "".join(c if c.isprintable() or c == "\u202f" else "?" for c in spaced)
+        return shown.translate(SPELLED).encode("ascii", "replace").decode() if self.ascii else shown
+
+    def text(self, words: str, style: str = "") -> Text:
+        return Text(self.plain(words), style=style)
+
+    def dots(self, share: float, beside: float, width: int) -> Text:
+        """Return a strip with a dot at ``share`` and a diamond for the control, nothing for NaN."""
+        marks = ("o", "*") if self.ascii else ("◇", "●")
+        strip = Text(" " * width)
+        for at, mark, style in ((beside, marks[0], "yellow"), (share, marks[1], "cyan")):
+            if not math.isnan(at):
+                place = round(at * (width - 1))
+                strip = Text.assemble(strip[:place], (mark, style), strip[place + 1 :])
+        return strip
+
+    def bar(self, share: float, width: int) -> str:
+        """Return a bar that fills ``share`` of ``width`` cells from zero; nothing for NaN."""
+        if math.isnan(share):
+            return ""
+        if self.ascii:
+            return "#" * round(share * width)
+        whole, eighths = divmod(round(8 * share * width), 8)
+        return "█" * whole + EIGHTHS[eighths].strip()
+
+
+def _section(
+    section: Section, name: str, facts_said: bool, write: _Writer
+) -> Iterator[RenderableType]:
+    if section.title != name:
+        yield write.text(section.title, "bold")
+    verdict = write.text(section.verdict, TONES.get(section.tone, "bold"))
+    joint = ": " if section.verdict and section.headline else ""
+    yield Text.assemble(verdict, joint, write.text(section.headline))
+    if section.facts and not facts_said:
+        yield write.text(", ".join(section.facts), "dim")
+    if section.numbers:
+        yield ""
+        yield _key_numbers(section.numbers, write)
+    chart = section.charts[0] if section.charts else None
+    if isinstance(chart, Curve) and len(chart.values):
+        yield ""
+        yield _curve(chart, write)
+    elif isinstance(chart, Bars) and len(chart.values):
+        yield ""
+        yield write.text(chart.title, "dim")
+        yield _bars(chart, write)
+    yield from _sentences("advice", "{}.", section.advice, write)
+    yield from _sentences("findings", "-", section.findings, write)
+    yield from _sentences("warnings", "!", section.warnings, write)
+
+
+def _key_numbers(numbers: Sequence[KeyNumber], write: _Writer) -> Table:
+    """Return one row per number; columns that none of them has are left out."""
+    titles = {"symbol": "", "value": "", "interval": "95 %", "predicted": "predicted"}
+    titles |= {"control": "untrained", "meaning": ""}
+    used = {name: title for name, title in titles.items() if any(getattr(n, name) for n in numbers)}
+    styles = {"symbol": "bold", "interval": "dim", "meaning": "dim"}
+    table = Table.grid(padding=(0, 2))
+    for name in used:
+        justify = "right" if name in ("value", "predicted", "control") else "left"
+        table.add_column(justify=justify, no_wrap=name != "meaning", overflow="fold")  # type: ignore[arg-type]
+    if any(used.values()):
+        table.add_row(*(write.text(title, "dim") for title in used.values()))
+    for each in numbers:
+        cells = [write.text(getattr(each, name), styles.get(name, "")) for name in used]
+        table.add_row(*cells)
     return table
 
 
-def _print_collapse(result: Collapse, write: Writer) -> None:
-    """The verdict on the head and its few numbers, the prediction beside them."""
-    verdict = write.text(
-        COLLAPSE_VERDICTS.get(result.verdict, result.verdict), STYLES[result.verdict]
-    )
-    where = write.text(f"collapse at {result.head.name}: ", "bold")
-    write.console.print(Text.assemble(where, verdict, write.text(f": {result.reason}")))
-    table = Table.grid(padding=(0, 2))
-    for justify in ("left", "right", "left", "right"):
-        table.add_column(justify=justify, no_wrap=True, overflow="crop")
-    table.add_row(*(write.text(title, "dim") for title in ("", "", "95 %", "predicted")))
-    for name, value, between, told in short_table(result):
-        table.add_row(
-            write.text(name), write.text(value), write.text(between, "dim"), write.text(told)
-        )
-    write.console.print(table)
+def _curve(chart: Curve, write: _Writer) -> Table:
+    """Return one row per station: value, interval, what it keeps, its place on the axis."""
+    values = drawable(chart.values, chart.log)
+    control = np.full(len(values), np.nan)
+    if chart.control is not None and len(chart.control) == len(values):
+        control = drawable(chart.control, chart.log)
+    both = np.concatenate([values, control])
+    low, high = (np.nanmin(both), np.nanmax(both)) if np.isfinite(both).any() else (1.0, 1.0)
+    shares, beside = (_shares(each, low, high, chart.log) for each in (values, control))
+    known = [number(float(value), chart.digits) for value in chart.values]
+    columns = {chart.symbol: known}
+    if chart.interval is not None:
+        columns["95 %"] = [
+            between(ends, lambda end: number(end, chart.digits)) for ends in chart.interval.tolist()
+        ]
+    if chart.log:
+        kept = values[1:] / values[:-1]
+        columns["keeps"] = ["", *("" if math.isnan(each) else percent(each) for each in kept)]
+
+    def axis(width: int) -> str:
+        ends = [number(float(end), chart.digits) for end in (low, high)]
+        title = f"log {chart.symbol}" if chart.log else chart.symbol
+        room = width - len(ends[0]) - len(ends[1])
+        return f"{ends[0]}{(title if room > len(title) + 1 else '').center(room)}{ends[1]}"
+
+    def strip(index: int, width: int) -> Text:
+        return write.dots(float(shares[index]), float(beside[index]), width)
+
+    return _rows(chart.unit, chart.stations, columns, axis, strip, write)
 
 
-def _skipped(report: Report) -> list[str]:
-    return [f"{name}: {sentence}" for name, sentence in report.skipped.items()]
+def _bars(chart: Bars, write: _Writer) -> Table:
+    """Return one row per label: a bar from zero as long as the size of the value."""
+    longest = max((abs(value) for value in chart.values if math.isfinite(value)), default=0.0)
+    shares = np.abs(chart.values) / (longest or 1.0)
+    columns = {" ": list(chart.notes)} if chart.notes else {}
+
+    def strip(index: int, width: int) -> Text:
+        style = "red" if chart.values[index] < 0 else "cyan"
+        return Text(write.bar(float(shares[index]), width), style=style)
+
+    return _rows("", chart.labels, columns, lambda _: "", strip, write)
 
 
-def _shown(length: int) -> list[int]:
-    if length <= MANY_STATIONS:
-        return list(range(length))
-    return [*range(ENDS), *range(length - ENDS, length)]
+def _shares(values: FloatArray, low: float, high: float, log: bool) -> FloatArray:
+    """Return where each value stands between the ends of the axis, 0 to 1."""
+    if log:
+        values, low, high = np.log(values), np.log(low), np.log(high)
+    return np.asarray((values - low) / ((high - low) or 1.0))
 
 
-def _columns(titles: list[str], rows: list[list[str]]) -> list[tuple[str, ...]]:
-    """The cells of every column but the names, which take what is left."""
-    return [column for place, column in enumerate(zip(titles, *rows, strict=True)) if place != 1]
+def _rows(
+    unit: str,
+    names: Sequence[str],
+    columns: dict[str, list[str]],
+    axis: Callable[[int], str],
+    strip: Callable[[int, int], Text],
+    write: _Writer,
+) -> Table:
+    """Return a table that fits: number, name, columns of numbers, and a drawn strip."""
+    short = short_names(names)
+    widths = {title: 1 + _width(write, (title, *cells)) for title, cells in columns.items()}
+    left = write.width - len(str(len(names) - 1)) - sum(widths.values())
+    if left < LEAST_NAME + LEAST_STRIP and "95 %" in columns:
+        del columns["95 %"]
+        left += widths["95 %"]
+    name_width = max(LEAST_NAME, min(_width(write, (unit, *short)), left - left // 3 - 2))
+    strip_width = max(1, min(MOST_STRIP, left - name_width - 2))
+    titles = ["#" if unit else "", shorten(unit, name_width), *columns, axis(strip_width)]
+    table = Table.grid(padding=(0, 1))
+    for place in range(len(titles)):
+        justify = "left" if place in (1, len(titles) - 1) else "right"
+        table.add_column(justify=justify, no_wrap=True, overflow="crop")  # type: ignore[arg-type]
+    if any(title.strip() for title in titles):
+        table.add_row(*(write.text(title, "dim") for title in titles))
+    step = math.ceil(len(short) / MOST_ROWS)
+    for row, name in enumerate(short):
+        if row % step and row != len(short) - 1:
+            continue
+        cells = [
+            write.text(of[row], "dim" if title == "95 %" else "") for title, of in columns.items()
+        ]
+        shown = shorten(write.plain(name), name_width, write.plain("…"))
+        index = write.text(str(row) if unit else "", "dim")
+        table.add_row(index, Text(shown), *cells, strip(row, strip_width))
+    return table
 
 
-def _width(cells: Iterable[str]) -> int:
-    return max(cell_len(cell) for cell in cells)
+def _width(write: _Writer, cells: Iterable[str]) -> int:
+    return max(cell_len(write.plain(cell)) for cell in cells)
 
 
-def _condensed(law: Separation, write: Writer) -> Text:
-    """A small column chart of log D over all stations, several to a column if they are many."""
-    groups = np.array_split(log_shares(law.values), min(len(law.values), write.console.width - 12))
-    columns = [write.column(float(np.mean(group)), CHART_ROWS) for group in groups]
-    known = law.values[np.isfinite(law.values) & (law.values > 0)]
-    edges = (
-        [number(known.max()), *[""] * (CHART_ROWS - 2), number(known.min())] if len(known) else []
-    )
-    lines = [
-        f"{write.plain(edge):>9} {''.join(cells)}"
-        for edge, cells in zip(edges, zip(*columns, strict=True), strict=False)
-    ]
-    lines.append(" " * 10 + write.plain(f"log D over stations 0 to {len(law.values) - 1}"))
-    return Text("\n".join(lines), style="cyan", no_wrap=True)
+def _sentences(
+    title: str, mark: str, sentences: Iterable[str], write: _Writer
+) -> Iterator[RenderableType]:
+    """Yield a list with a heading, or nothing."""
+    grid = Table.grid(padding=(0, 1))
+    for index, sentence in enumerate(sentences, start=1):
+        grid.add_row(write.text(mark.format(index), "dim"), write.text(sentence))
+    if grid.rows:
+        yield ""
+        yield write.text(title, "bold")
+        yield grid

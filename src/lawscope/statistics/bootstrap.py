@@ -1,4 +1,4 @@
-"""Bootstrap of the fuzziness: samples drawn again within their class."""
+"""Bootstrap of the fuzziness: samples resampled within their class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lawscope.statistics.between import Weighting, between_frames
+from lawscope.statistics.fuzziness import Weighting, class_weights, whiten_between
 
 BOOTSTRAPS = 400
 SEED = 0
@@ -19,24 +19,16 @@ def bootstrap(
     weighting: Weighting = "count",
     resamples: int = BOOTSTRAPS,
 ) -> NDArray[np.float64]:
-    """D of ``resamples`` data sets drawn with replacement within each class.
+    """Return D of ``resamples`` data sets drawn with replacement within each class.
 
     The draws depend on the seed and on the labels alone, so that stations over the same samples
     are resampled together and their D stay paired. A resample is a vector of counts w_i; then
-    x̄_k = Σ w_i x_i / n_k and D = Σ π_k/n_k Σ w_i ‖A(x_i − x̄_k)‖².
-
-    Args:
-        features: shape (n, d), as held.
-        positions: class position 0…K−1 of each sample, shape (n,).
-        weighting: see :func:`~lawscope.statistics.between.between_frames`.
-        resamples: how many.
-
-    Returns:
-        D of each resample, shape (resamples,).
+    x̄_k = Σ w_i x_i / n_k and D = Σ π_k/n_k Σ w_i ‖A(x_i − x̄_k)‖². ``positions`` are of classes.
     """
     x = features.to(torch.float64)
     x = x - x.mean(dim=0)
-    if x.shape[1] > len(x):  # n points span n dimensions at most, and D is rotation invariant
+    if x.shape[1] > len(x):
+        # n points span n dimensions at most, and D does not change under rotation.
         x = torch.linalg.qr(x.T)[1].T
     positions = positions.to(x.device)
     counts = torch.bincount(positions)
@@ -51,11 +43,11 @@ def bootstrap(
         weights[rows] = drawn_counts.T
         means[:, k] = drawn_counts.to(x.device) @ x[rows.to(x.device)] / count
     weights = weights.to(x.device)
-    share = counts.to(x) if weighting == "count" else torch.ones_like(counts, dtype=x.dtype)
-    per_sample = (share / share.sum() / counts)[positions]
+    shares = class_weights(counts, weighting)
+    per_sample = (shares / counts)[positions]
     values = np.empty(resamples)
     for b in range(resamples):
-        frame = between_frames(means[b], counts, weighting)
-        deviation = x @ frame.matrix.T - (means[b] @ frame.matrix.T)[positions]
+        matrix = whiten_between(means[b], shares).matrix
+        deviation = x @ matrix.T - (means[b] @ matrix.T)[positions]
         values[b] = float((weights[:, b] * per_sample) @ deviation.square().sum(dim=1))
     return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,52 +12,33 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.between import Weighting
-from lawscope.statistics.feature_block import BLOCK_BYTES
+from lawscope.statistics.base import Statistic, guarded
 from lawscope.statistics.features import as_features, as_labels
-from lawscope.statistics.full_scatter import FullScatter
-from lawscope.statistics.group_index import GroupIndex
-from lawscope.statistics.group_means import GroupMeans
-from lawscope.statistics.held_features import HeldFeatures
+from lawscope.statistics.folds import GroupIndex
+from lawscope.statistics.fuzziness import LARGEST, Weighting, check_weighting
+from lawscope.statistics.group_sums import GroupMeans, GroupScatter
 from lawscope.statistics.memory import STRATEGIES, Strategy
-from lawscope.statistics.own_precision import own_precision
-from lawscope.statistics.span_scatter import Span, SpanScatter
-from lawscope.statistics.waiting_rows import Part, WaitingRows
+from lawscope.statistics.row_buffer import RowBuffer
+from lawscope.statistics.span import Span, SpanSquares, average_folds
 
-# Below this D is the rounding of float64 sums: every sample sits on its class mean. Above its
-# inverse the class means differ by rounding only.
-ROUNDING = 1e-26
+BUFFER_NUMBERS = 2**17
 
 
 @dataclass(frozen=True, eq=False)
 class ClassFuzziness:
-    """Fuzziness of one set of features.
+    """Fuzziness of one set of features."""
 
-    Attributes:
-        value: D = Tr(SSw SSb⁺); NaN when all class means coincide, where D has no meaning.
-        classwise: D^k = Tr(SSw^k SSb⁺), SSw^k over n_k; Σ π_k D^k = D. Shape (K,).
-        classes: labels, sorted, shape (K,).
-        counts: samples per class, shape (K,).
-        dim: number of features.
-        rank: rank of SSb.
-        deleted: D without each fold in turn, shape (≤ F,); empty without folds.
-    """
-
-    value: float
-    classwise: NDArray[np.float64]
-    classes: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    dim: int
-    rank: int
-    deleted: NDArray[np.float64]
+    value: float  # D = Tr(SSw SSb⁺); NaN when all class means coincide, where D has no meaning
+    classwise: NDArray[np.float64]  # D^k = Tr(SSw^k SSb⁺), SSw^k over n_k; Σ π_k D^k = D
+    classes: NDArray[np.int64]  # labels, sorted, shape (K,)
+    counts: NDArray[np.int64]  # samples per class
+    dim: int  # number of features
+    rank: int  # of SSb
+    deleted: NDArray[np.float64]  # D without each fold in turn, shape (≤ F,); empty without folds
 
 
-# Sums that were begun inside torch.inference_mode() could not go on outside, nor the other way.
-_ORDINARY = torch.inference_mode(False)
-
-
-class ClassScatter:
-    """Streaming ``update / merge / compute / reset / state_dict`` for D = Tr(SSw SSb⁺).
+class ClassScatter(Statistic):
+    """Streaming statistic for D = Tr(SSw SSb⁺) (He & Su 2023, eq. 1).
 
     The same value comes out of every strategy, every split into batches and every merge order:
 
@@ -68,10 +50,8 @@ class ClassScatter:
     Args:
         strategy: see above.
         folds: F > 1 also gives D without each of F class-stratified folds, for a jackknife.
-        weighting: "count" as in the paper (003 eq. 1), or "class" for equal class weights.
+        weighting: "count" as in the paper, or "class" for equal class weights.
         index: groups shared with other statistics over the same samples.
-        expected: number of samples to come, where it is known; room is made for them at once.
-        waiting: bytes of features that may wait for more of them, in a two-pass statistic.
 
     Example:
         >>> stat = ClassScatter()
@@ -81,304 +61,268 @@ class ClassScatter:
         0.04
     """
 
-    @_ORDINARY
     def __init__(
         self,
         strategy: Strategy = "held",
         folds: int = 1,
         weighting: Weighting = "count",
         index: GroupIndex | None = None,
-        expected: int | None = None,
-        waiting: int = BLOCK_BYTES,
     ) -> None:
         if strategy not in STRATEGIES:
             raise LawscopeError(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}.")
-        self.strategy, self.weighting, self.expected = strategy, weighting, expected
-        self.waiting = waiting
+        check_weighting(weighting)
+        self.strategy, self.weighting = strategy, weighting
         self.index = index if index is not None else GroupIndex(folds)
-        self._fresh()
+        self._start()
 
-    def _fresh(self) -> None:
-        self._group_means = GroupMeans()
-        self._full = FullScatter()
-        self._held, self._counted = HeldFeatures(self.expected), 0
-        self._waiting = WaitingRows(self.waiting)
-        self._second: SpanScatter | None = None
+    def _start(self) -> None:
+        self.dim: int | None = None
+        self.held_bytes = 0
+        self._held: list[tuple[Tensor, Tensor]] = []
+        self._buffer = RowBuffer(BUFFER_NUMBERS)
+        self._sums: GroupMeans | GroupScatter
+        self._sums = GroupScatter() if self.strategy == "scatter" else GroupMeans()
+        self._second: SpanSquares | None = None
+
+    @property
+    def settings(self) -> dict[str, str | int | float | bool]:
+        folds = self.index.folds
+        return {"strategy": self.strategy, "folds": folds, "weighting": self.weighting}
 
     @property
     def classes(self) -> list[int]:
-        """Labels in the order of the rows."""
+        """Labels in the order in which they were met."""
         return self.index.classes
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes of the features held so far."""
-        return self._held.bytes
-
-    @property
-    def _means(self) -> GroupMeans:
-        """The group means, those of features that are held or wait included."""
-        self._settle()
-        for features, rows in self._held.blocks(self._counted):
-            self._group_means.update(features, rows, self.index.groups)
-        self._counted = self._held.samples
-        return self._group_means
-
-    @property
     def in_second_pass(self) -> bool:
-        """Whether :meth:`next_pass` has been called."""
         return self._second is not None
 
     @property
+    @guarded
     def finite(self) -> bool:
         """Whether everything seen in the first pass was a finite number."""
-        return self._full.finite if self.strategy == "scatter" else self._means.finite
+        return self._first_pass().finite
 
-    @_ORDINARY
+    @guarded
     def update(self, features: Any, labels: Any) -> None:
         """Add a batch: ``features`` (B, ...) flattened to (B, d), integer ``labels`` (B,)."""
         x = as_features(features)
         y = as_labels(labels, len(x))
+        self._check_width(x)
         self.update_rows(x, self.index.assign(y))
 
-    @_ORDINARY
-    def update_rows(self, features: Tensor, rows: Tensor) -> None:
-        """Add a batch whose rows the shared index has assigned already."""
+    @guarded
+    def update_rows(self, features: Tensor, groups: Tensor) -> None:
+        """Add a batch whose samples the shared index has assigned to groups already."""
         if self._second is not None and self.index.groups > len(self._second.counts):
             raise LawscopeError(_OTHER_DATA)
-        if self.strategy == "scatter":
-            self._full.update(features, rows)
-        elif self.strategy == "held":
-            self._held.add(features, rows)
+        self._check_width(features)
+        if self.strategy == "held":
+            # A copy, because the network may overwrite its activations.
+            self._held.append((features.clone(), groups))
+            self.held_bytes += features.nbytes
+            self._sums = GroupMeans()
         else:
-            self._sum(self._waiting.add(features, rows))
+            self._add(self._buffer.append(features, groups))
 
-    def _sum(self, parts: list[Part]) -> None:
-        """Work off rows of a two-pass statistic."""
-        for features, rows in parts:
-            if self._second is not None:
-                self._second.update(features, rows)
-            else:
-                self._group_means.update(features, rows, self.index.groups)
-
-    def _settle(self) -> None:
-        """Work off the rows that wait."""
-        self._sum(self._waiting.drain())
-
-    @_ORDINARY
+    @guarded
     def next_pass(self) -> None:
         """Fix the class means of the first pass; the same batches are to come again."""
         if self.strategy == "two-pass" and self._second is None:
-            self._second = SpanScatter(self._span())
-            self._group_means = GroupMeans()  # the span has taken over what it needs
+            self._second = SpanSquares(self._span())
+            # The span has taken over what it needs.
+            self._sums = GroupMeans()
         self.index.restart()
 
+    @guarded
     def class_means(self) -> Tensor:
-        """Means of the classes in the order of :attr:`classes`, shape (K, d), float64."""
+        """Return the means of the classes in the order of :attr:`classes`, (K, d), float64."""
         if self._second is not None:
             return self._second.span.class_means + self._second.span.shift
-        if self.strategy == "scatter":
-            span = self._span()
-            return span.class_means + span.shift
-        assert self._means.shift is not None
-        means, counts = self._means.means(), self._means.counts.view(-1, self.index.folds)
-        share = counts.double() / counts.sum(dim=1, keepdim=True).clamp(min=1)
-        return _rows_sum(means, share) + self._means.shift
+        means, counts, shift = self._group_means()
+        return average_folds(means, counts.view(-1, self.index.folds), [None])[0][0] + shift
 
-    @_ORDINARY
+    @guarded
     def compute(self) -> ClassFuzziness:
-        """The fuzziness of everything seen.
-
-        Raises:
-            LawscopeError: nothing seen, one class only, no class with two samples, or a second
-                pass that is missing or saw other data.
-        """
         if self._second is None and not self.finite:
             raise LawscopeError("The features contain NaN or infinite values; clean them first.")
         span = self._second.span if self._second is not None else self._span()
-        with own_precision(span.shift.device.type):
-            squares = self._squares(span)
-        counts = span.all_counts().to(squares)
+        squares = self._squares(span).cpu()
+        counts = span.class_counts.to(squares)
         kept = torch.where(span.kept(), squares, 0.0)
-        within = kept.view(len(self.classes), -1, len(counts)).sum(dim=1).T
+        within = kept.view(len(self.classes), -1, span.columns).sum(dim=1).T
         classwise = within / counts.clamp(min=1)
-        values = classwise @ span.frame.weights.cpu()
-        values[values < ROUNDING] = 0
+        values = classwise @ span.weights
+        # Below this D is the rounding of float64 sums: every sample sits on its class mean.
+        values[values < 1 / LARGEST] = 0
         # Without a class of two samples there is no spread, and D would be 0 for want of data.
         samples, present = counts.sum(dim=1), (counts > 0).sum(dim=1)
-        values[(samples <= present) | (values > 1 / ROUNDING)] = torch.nan
-        if not self._means_differ(span):
+        values[(samples <= present) | (values > LARGEST)] = torch.nan
+        if not _means_differ(span):
             values[:] = torch.nan
         order = np.argsort(np.array(self.classes))
         return ClassFuzziness(
             value=float(values[0]),
             classwise=classwise[0].numpy()[order],
             classes=np.array(self.classes, dtype=np.int64)[order],
-            counts=span.counts[0].numpy()[order],
+            counts=span.class_counts[0].numpy()[order],
             dim=len(span.shift),
-            rank=int(span.frame.rank),
+            rank=span.rank,
             deleted=values[1:].numpy(),
         )
 
-    @_ORDINARY
-    def merge(self, other: ClassScatter) -> None:
-        """Add what another statistic has seen, for instance in another process.
+    def reset(self) -> None:
+        self._incomplete = False
+        self.index = GroupIndex(self.index.folds)
+        self._start()
+
+    @guarded
+    def held(self) -> tuple[Tensor, Tensor]:
+        """Return all held features (n, d) and the class position of each, for a bootstrap."""
+        features, groups = zip(*self._held, strict=True)
+        return torch.cat(features), torch.cat(groups) // self.index.folds
+
+    def _merge(self, other: ClassScatter) -> None:
+        """Add what another statistic has seen.
 
         Two-pass statistics are merged after the first pass and, once both have gone through
         :meth:`next_pass` with the same means, again after the second.
         """
-        if (self.strategy, self.index.folds, self.weighting) != (
-            other.strategy,
-            other.index.folds,
-            other.weighting,
-        ):
-            raise LawscopeError("Only statistics of the same strategy, folds and weighting merge.")
         if (self._second is None) != (other._second is None):
             raise LawscopeError("One of the statistics is in its second pass, the other is not.")
-        self._settle()
-        other._settle()
+        if self.dim is not None and other.dim is not None and self.dim != other.dim:
+            raise LawscopeError(f"{self.dim} features here and {other.dim} there do not merge.")
+        self._flush()
+        other._flush()
         if self._second is not None and other._second is not None:
-            self._second.squares += other._second.squares
+            self._second.squares += other._second.squares.to(self._second.squares)
             self._second.counts += other._second.counts
             return
         self.index.join(other.index)
-        to_rows = self._rows_of(other)
-        self._means.merge(other._means, to_rows, self.index.groups)
-        self._full.merge(other._full, to_rows)
-        for features, rows in list(other._held.blocks()):
-            self._held.add(features, to_rows[rows])
-        self._counted = self._held.samples  # their means are in already
-
-    @_ORDINARY
-    def reset(self) -> None:
-        """Forget everything seen, classes included."""
-        self.index = GroupIndex(self.index.folds)
-        self._fresh()
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The state of a first (or only) pass as tensors."""
-        if self._second is not None:
-            raise LawscopeError("The second pass has begun; save the state before next_pass().")
-        state = {
-            "settings": torch.tensor(
-                [STRATEGIES.index(self.strategy), self.index.folds], device="cpu"
-            ),
-            "classes": torch.tensor(self.classes, dtype=torch.int64, device="cpu"),
-            **self._means.state(),
-            **self._full.state(),
-        }
-        blocks = list(self._held.blocks())
-        if blocks:
-            state["held"] = torch.cat([f for f, _ in blocks])
-            state["held_rows"] = torch.cat([r for _, r in blocks])
-        return state
-
-    @_ORDINARY
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take over a state given by :meth:`state_dict` of a statistic with the same settings.
-
-        Raises:
-            LawscopeError: the state is of another strategy or another number of folds.
-        """
-        strategy, folds = state["settings"].tolist()
-        if (STRATEGIES[strategy], folds) != (self.strategy, self.index.folds):
-            raise LawscopeError(
-                f"The state is of strategy '{STRATEGIES[strategy]}' with {folds} folds, the "
-                f"statistic of '{self.strategy}' with {self.index.folds}; make it alike."
-            )
-        self.reset()
-        self.index.adopt(state["classes"].tolist())
-        self._group_means.load(state)
-        self._full.load(state)
-        if "held" in state:
-            self._held.add(state["held"], state["held_rows"])
-            self._counted = self._held.samples
-        dealt = self._group_counts().view(-1, folds).sum(dim=1)
-        self.index.adopt(self.classes, dealt.tolist())
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Rows that wait are worked off before a copy is made or sent."""
-        self._settle()
-        return {**self.__dict__, "_waiting": WaitingRows(self.waiting)}
-
-    def held(self) -> tuple[Tensor, Tensor]:
-        """All held features (n, d) and the class position of each, for a bootstrap."""
-        blocks = list(self._held.blocks())
-        features = torch.cat([f for f, _ in blocks])
-        return features, torch.cat([r for _, r in blocks]) // self.index.folds
-
-    def _rows_of(self, other: ClassScatter) -> Tensor:
-        """Where the rows of ``other`` stand among ours."""
+        self.dim = other.dim if self.dim is None else self.dim
         position = {label: i for i, label in enumerate(self.classes)}
         folds = self.index.folds
-        rows = [position[label] * folds + j for label in other.classes for j in range(folds)]
-        return torch.tensor(rows, dtype=torch.int64, device="cpu")
+        to = [position[label] * folds + j for label in other.classes for j in range(folds)]
+        groups = torch.tensor(to, dtype=torch.int64, device="cpu")
+        if self.strategy == "held":
+            self._held += [(features, groups[rows]) for features, rows in other._held]
+            self.held_bytes += other.held_bytes
+            self._sums = GroupMeans()
+        else:
+            # Of the same kind, because the strategies are equal.
+            theirs: Any = other._sums
+            self._sums.merge(theirs, groups, self.index.groups)
 
-    def _group_counts(self) -> Tensor:
-        """Samples per group in the first pass."""
-        if self.strategy != "scatter":
-            return self._means.counts
-        self._full.flush()
-        counts = self._full.counts.to(torch.int64)
-        return torch.cat([counts, counts.new_zeros(self.index.groups - len(counts))])
+    def _state(self) -> dict[str, Tensor]:
+        if self._second is not None:
+            raise LawscopeError("The second pass has begun; save the state before next_pass().")
+        self._flush()
+        classes = torch.tensor(self.classes, dtype=torch.int64, device="cpu")
+        if self.strategy != "held":
+            return {"classes": classes, **self._sums.state()}
+        if not self._held:
+            return {"classes": classes}
+        features, groups = zip(*self._held, strict=True)
+        return {"classes": classes, "held": torch.cat(features), "groups": torch.cat(groups)}
+
+    def _load(self, state: Mapping[str, Tensor]) -> None:
+        self.index.adopt(state["classes"].tolist())
+        if "held" in state:
+            self.update_rows(state["held"], state["groups"])
+        elif self.strategy != "held":
+            self._sums.load(state)
+        if self.classes:
+            _, counts, shift = self._group_means()
+            dealt = counts.view(-1, self.index.folds).sum(dim=1)
+            self.index.adopt(self.classes, dealt.tolist())
+            self.dim = len(shift)
+
+    def _check_width(self, features: Tensor) -> None:
+        self.dim = features.shape[1] if self.dim is None else self.dim
+        if features.shape[1] != self.dim:
+            raise LawscopeError(
+                f"This batch has {features.shape[1]} features and those before had {self.dim}; "
+                "give all batches the same."
+            )
+
+    def _add(self, due: list[tuple[Tensor, ...]]) -> None:
+        for features, groups in due:
+            if self._second is not None:
+                self._second.update(features, groups)
+            else:
+                self._sums.update(features, groups, self.index.groups)
+
+    def _flush(self) -> None:
+        self._add(self._buffer.flush())
+
+    def _replay(self) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the held features, small batches joined."""
+        buffer = RowBuffer(BUFFER_NUMBERS)
+        for features, groups in self._held:
+            yield from buffer.append(features, groups)
+        yield from buffer.flush()
+
+    def _first_pass(self) -> GroupMeans | GroupScatter:
+        """Return the sums of the first pass; those of held features are made here."""
+        self._flush()
+        if self._held and not len(self._sums.counts):
+            for features, groups in self._replay():
+                self._sums.update(features, groups, self.index.groups)
+        return self._sums
+
+    def _group_means(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the group means less a shift, (G, d), their counts (G,) and the shift (d,)."""
+        sums, total = self._first_pass(), self.index.groups
+        counts = torch.cat([sums.counts, sums.counts.new_zeros(total - len(sums.counts))])
+        if not int(counts.sum()):
+            raise LawscopeError("No samples were seen; the loader is empty.")
+        if isinstance(sums, GroupMeans):
+            assert sums.shift is not None
+            means, shift = sums.means(), sums.shift
+        else:
+            shift = sums.means[sums.counts > 0].mean(dim=0)
+            means = torch.where((sums.counts > 0)[:, None].to(shift.device), sums.means - shift, 0)
+        return torch.cat([means, means.new_zeros(total - len(means), len(shift))]), counts, shift
 
     def _span(self) -> Span:
-        counts, groups = self._group_counts(), self.index.groups
-        self._check(counts)
-        if self.strategy == "scatter":
-            shift = self._full.means[self._full.counts > 0].mean(dim=0)
-            means = torch.zeros(groups, len(shift), dtype=torch.float64, device=shift.device)
-            means[: len(self._full.means)] = self._full.means - shift
-            means[counts == 0] = 0
-            return Span(means, counts, shift, self.index.folds, self.weighting)
-        seen = self._means
-        assert seen.shift is not None
-        return Span(seen.means(), counts, seen.shift, self.index.folds, self.weighting)
-
-    def _check(self, group_counts: Tensor) -> None:
-        """Is there anything to measure?"""
+        means, group_counts, shift = self._group_means()
         counts = group_counts.view(-1, self.index.folds).sum(dim=1)
         n, present = int(counts.sum()), int((counts > 0).sum())
-        if n == 0:
-            raise LawscopeError("No samples were seen; the loader is empty.")
         if present < 2:
             raise LawscopeError(
-                f"All {n} samples have the label {self.classes[int(counts.argmax())]}: separation "
-                "needs at least two classes. Pass data with two or more labels."
+                f"All {n} samples have the label {self.classes[int(counts.argmax())]}: the "
+                "fuzziness needs at least two classes. Pass data with two or more labels."
             )
         if n <= present:
             raise LawscopeError(
                 f"{n} samples in {present} classes: no class has two, so there is no spread "
                 "within classes to measure. Pass more samples per class."
             )
+        return Span(means, group_counts, shift, self.index.folds, self.weighting)
 
     def _squares(self, span: Span) -> Tensor:
-        if self.strategy == "scatter":
-            return self._full.squares(span)
+        """Return the sums of ‖A(x − x̄_k)‖² per group and column, shape (G, 1 + R)."""
+        self._flush()
+        if isinstance(self._sums, GroupScatter):
+            return self._sums.squares(span)
         if self.strategy == "held":
-            gathered = SpanScatter(span)
-            for features, rows in self._held.blocks():
-                gathered.update(features, rows)
-            return gathered.squares.cpu()
+            gathered = SpanSquares(span)
+            for features, groups in self._replay():
+                gathered.update(features, groups)
+            return gathered.squares
         if self._second is None:
             raise LawscopeError("A two-pass statistic needs next_pass() and the data again.")
-        self._settle()
         if not torch.equal(self._second.counts, span.group_counts):
             raise LawscopeError(_OTHER_DATA)
-        return self._second.squares.cpu()
-
-    @staticmethod
-    def _means_differ(span: Span) -> bool:
-        """Do the class means differ by more than the rounding of their size?"""
-        means = span.class_means
-        spread = (means - means.mean(dim=0)).norm()
-        return bool(spread > 1e-13 * (span.shift.norm() + means.norm()))
+        return self._second.squares
 
 
-def _rows_sum(rows: Tensor, weights: Tensor) -> Tensor:
-    """Σ_j weights[k, j]·rows[k·F + j], shape (K, d)."""
-    folded = rows.view(*weights.shape, -1)
-    return (folded * weights.to(rows)[..., None]).sum(dim=1)
+def _means_differ(span: Span) -> bool:
+    """Return whether the class means differ by more than the rounding of their size."""
+    means = span.class_means
+    spread = (means - means.mean(dim=0)).norm()
+    return bool(spread > 1e-13 * (span.shift.norm() + means.norm()))
 
 
 _OTHER_DATA = (

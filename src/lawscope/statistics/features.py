@@ -12,13 +12,9 @@ from lawscope.errors import LawscopeError
 
 
 def as_features(features: Any, what: str = "features") -> Tensor:
-    """A tensor or array of shape (n, ...) as a real tensor of shape (n, d).
+    """Return a tensor or array of shape (n, ...) as a real tensor of shape (n, d).
 
-    ``what`` it is called in sentences. Whether the numbers are finite shows in their sums, which
-    every statistic looks at anyway.
-
-    Raises:
-        LawscopeError: not numbers, complex, or without samples or features.
+    Whether the numbers are finite shows in their sums, which every statistic looks at anyway.
     """
     x = _plain(features, what)
     if x.is_complex():
@@ -35,11 +31,7 @@ def as_features(features: Any, what: str = "features") -> Tensor:
 
 
 def as_labels(labels: Any, samples: int) -> Tensor:
-    """Class labels as int64 of shape (n,).
-
-    Raises:
-        LawscopeError: not integers, or not one per sample.
-    """
+    """Return class labels as int64 of shape (n,)."""
     y = _plain(labels, "labels")
     if y.dtype is torch.int64 and y.shape == (samples,):
         return y
@@ -61,13 +53,9 @@ def as_labels(labels: Any, samples: int) -> Tensor:
 
 
 def _plain(values: Any, what: str) -> Tensor:
-    """A tensor without history."""
-    if not isinstance(values, Tensor):
-        return _tensor(values, what)
-    return values.detach() if values.requires_grad else values
-
-
-def _tensor(values: Any, what: str) -> Tensor:
+    """Return a tensor without history."""
+    if isinstance(values, Tensor):
+        return values.detach() if values.requires_grad else values
     try:
         array = np.asarray(values)
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # torch lacks most of these

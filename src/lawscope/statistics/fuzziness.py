@@ -1,29 +1,32 @@
-"""D = Tr(SSw SSb⁺) of plain features: the formula a reader of the paper looks for."""
+"""D = Tr(SSw SSb⁺) of plain features: the formula a reader of He & Su 2023 looks for."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.between import WEIGHTINGS, Weighting, between_frames
+from lawscope.precision import without_autocast
 from lawscope.statistics.features import as_features, as_labels
-from lawscope.statistics.fuzziness_of_few import fuzziness_of_few
 
-IntArray = NDArray[np.int64]
+Weighting = Literal["count", "class"]
+WEIGHTINGS = ("count", "class")
+
+# Above this the class means differ by the rounding of float64 only, and D has no meaning.
+LARGEST = 1e26
 
 
 def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> float:
-    """Separation fuzziness D = Tr(SSw SSb⁺) (003 eq. 1), computed in float64.
+    """Return the separation fuzziness D = Tr(SSw SSb⁺) (He & Su 2023, eq. 1), in float64.
 
     SSb = Σ π_k (x̄_k − x̄)(x̄_k − x̄)ᵀ and SSw = Σ π_k/n_k Σ_i (x_ki − x̄_k)(x_ki − x̄_k)ᵀ with
-    π_k = n_k/n. Only the K×d class means are decomposed, never a d×d matrix. D does not change
-    under translation, rotation, one common scale, the order of the samples or the names of the
-    classes; it does change under a general linear map.
+    π_k = n_k/n. With SSb⁺ = AᵀA, D = Σ_k π_k/n_k Σ_i ‖A(x_ki − x̄_k)‖²: only the K×d class means
+    are decomposed, never a d×d matrix. D does not change under translation, rotation, one common
+    scale, the order of the samples or the names of the classes; it does change under a general
+    linear map.
 
     Args:
         features: tensor or array of shape (n, ...), flattened to (n, d).
@@ -42,39 +45,70 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         >>> round(fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1]), 12)
         0.04
     """
-    if weighting not in WEIGHTINGS:
-        raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
-    x = as_features(features)
-    if x.dtype is not torch.float64 or not x.is_cpu:
-        x = x.to("cpu", torch.float64)
-    y = as_labels(labels, len(x))
-    if not y.is_cpu:
-        y = y.cpu()
-    value = fuzziness_of_few(x, y, weighting)
-    return _with_care(x, y.numpy(), weighting) if value is None else value
-
-
-def _with_care(x: Tensor, labels: IntArray, weighting: Weighting) -> float:
-    """D of any data, by a singular value decomposition of the class means."""
-    n = len(x)
-    _, position, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if len(counts) < 2 or n <= len(counts):
+    check_weighting(weighting)
+    x = as_features(features).to("cpu", torch.float64)
+    y = as_labels(labels, len(x)).cpu()
+    _, inverse, sizes = np.unique(y.numpy(), return_inverse=True, return_counts=True)
+    if len(sizes) < 2 or len(x) <= len(sizes):
         raise LawscopeError(
-            f"{n} samples in {len(counts)} class(es): separation needs two classes and a "
+            f"{len(x)} samples in {len(sizes)} class(es): the fuzziness needs two classes and a "
             "class with two samples."
         )
-    rows = torch.from_numpy(position)
-    sums = x.new_zeros(len(counts), x.shape[1]).index_add_(0, rows, x)
-    if not bool(sums.isfinite().all()):
-        raise LawscopeError("The features contain NaN or infinite values; clean them first.")
-    sizes = torch.from_numpy(counts)
-    means = sums / sizes[:, None]
-    frame = between_frames(means, sizes, weighting)
-    if not int(frame.rank):
-        return float("nan")
-    matrix = frame.matrix[: int(frame.rank)]
-    deviation = matrix @ x.T
-    deviation -= (matrix @ means.T).index_select(1, rows)
-    each = (frame.weights / sizes).index_select(0, rows)
-    value = float((deviation.square_() @ each).sum())
-    return value if value <= 1e26 else float("nan")  # means that differ by rounding only
+    position, counts = torch.from_numpy(inverse), torch.from_numpy(sizes)
+    with torch.no_grad(), without_autocast():
+        sums = x.new_zeros(len(counts), x.shape[1]).index_add_(0, position, x)
+        if not bool(sums.isfinite().all()):
+            raise LawscopeError("The features contain NaN or infinite values; clean them first.")
+        means, weights = sums / counts[:, None], class_weights(counts, weighting)
+        whitening = whiten_between(means, weights)
+        matrix = whitening.matrix[: int(whitening.rank)]
+        deviations = x @ matrix.T - (means @ matrix.T)[position]
+        value = float((weights / counts)[position] @ deviations.square().sum(dim=1))
+    return value if len(matrix) and value <= LARGEST else float("nan")
+
+
+def check_weighting(weighting: Any) -> None:
+    """Raise a :class:`LawscopeError` for an unknown weighting."""
+    if weighting not in WEIGHTINGS:
+        raise LawscopeError(f"weighting={weighting!r} is not known; choose 'count' or 'class'.")
+
+
+def class_weights(counts: Tensor, weighting: Weighting) -> Tensor:
+    """Return π_k, shape (..., K): n_k/n, or equal over the classes that have samples.
+
+    Example:
+        >>> class_weights(torch.tensor([3, 1, 0]), "count").tolist()
+        [0.75, 0.25, 0.0]
+        >>> class_weights(torch.tensor([3, 1, 0]), "class").tolist()
+        [0.5, 0.5, 0.0]
+    """
+    raw = (counts if weighting == "count" else counts > 0).to(torch.float64)
+    return raw / raw.sum(dim=-1, keepdim=True)
+
+
+class Whitening(NamedTuple):
+    """SSb⁺ = AᵀA of one or several sets of class means."""
+
+    matrix: Tensor  # A, shape (..., K, d); rows beyond the rank are zero
+    rank: Tensor  # of SSb, shape (...)
+
+
+def whiten_between(means: Tensor, weights: Tensor) -> Whitening:
+    """Return A with SSb⁺ = AᵀA, by a thin SVD of the weighted, centred class means (..., K, d).
+
+    With B = √π_k (x̄_k − x̄), shape K×d, SSb = BᵀB (He & Su 2023, eq. 1). From B = U S Vᵀ follows
+    SSb⁺ = V S⁻² Vᵀ, so A = S⁻¹Vᵀ. Singular values below max(K, d)·ε·(S_max + |x̄|) count as zero,
+    as does the K-th. A pseudo-inverse of the d×d matrix would square the condition number.
+    """
+    weights = weights.to(means)
+    centre = weights[..., None, :] @ means
+    between = weights.sqrt()[..., None] * (means - centre)
+    # As left vectors of the transpose, d×K: two to four times as fast.
+    left, singular, _ = torch.linalg.svd(between.mT, full_matrices=False)
+    # The means carry the rounding of their own size, which centring them does not take away.
+    size = singular[..., :1] + centre.norm(dim=-1)
+    kept = singular > max(means.shape[-2:]) * torch.finfo(means.dtype).eps * size
+    # K centred means span K − 1 directions at most: what is left of another is rounding.
+    kept[..., means.shape[-2] - 1 :] = False
+    inverse = torch.where(kept, singular.reciprocal(), 0.0)
+    return Whitening(inverse[..., None] * left.mT, kept.sum(dim=-1))

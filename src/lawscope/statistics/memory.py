@@ -16,10 +16,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def parse_memory(memory: str | int | float) -> int:
-    """Bytes in a budget such as ``"2GB"``.
-
-    Raises:
-        LawscopeError: not a positive size.
+    """Return the bytes in a budget such as ``"2GB"``.
 
     Example:
         >>> parse_memory("1.5 GB")
@@ -38,39 +35,30 @@ def parse_memory(memory: str | int | float) -> int:
 
 @dataclass(frozen=True)
 class Load:
-    """What one station asks for.
-
-    Attributes:
-        name: of the station, for messages.
-        dim: number of features d.
-        itemsize: bytes of one feature as the network makes it.
-    """
+    """What one station asks for."""
 
     name: str
-    dim: int
-    itemsize: int
+    dim: int  # number of features d
+    itemsize: int  # bytes of one feature as the network makes it
 
     def table_bytes(self, groups: int) -> int:
-        """Group means and the basis of their span: two tables of G × d float64."""
+        """Return the bytes of group means and the basis of their span: two G × d float64."""
         return 16 * groups * self.dim
 
     def held_bytes(self, groups: int, samples: int) -> int:
-        """All features as they are, beside the tables."""
+        """Return the bytes of all features as they are, beside the tables."""
         return samples * self.dim * self.itemsize + self.table_bytes(groups)
 
     def scatter_bytes(self, groups: int) -> int:
-        """A d×d float64 scatter per group, beside the tables."""
+        """Return the bytes of a d×d float64 scatter per group, beside the tables."""
         return 8 * groups * self.dim**2 + self.table_bytes(groups)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which strategy each station takes, and in how many rounds over the data.
+    """Which strategy each station takes, and which stations are measured together in a round.
 
-    Attributes:
-        strategies: one per station.
-        rounds: station positions measured together; a round takes one pass, or two when any of
-            its stations is "two-pass".
+    A round takes one pass over the data, or two when any of its stations is "two-pass".
     """
 
     strategies: tuple[Strategy, ...]
@@ -88,7 +76,7 @@ def plan(
     one_round: bool = False,
     read_once: bool = False,
 ) -> Plan:
-    """Choose by cost; the value measured is the same under every choice.
+    """Choose strategies by cost; the value measured is the same under every choice.
 
     1. A station with d ≤ G = K·F takes "scatter" (one pass, 2d² flops a sample, 8·G·d² bytes)
        when that fits: it costs no more flops than the 2·G·d of the span and saves a pass.
@@ -103,13 +91,10 @@ def plan(
         samples: number of samples when known.
         memory: budget in bytes.
         forced: one strategy for all stations.
-        certain: the number of groups is known; a guess is no reason to refuse a station.
+        certain: the number of groups is known; a guess does not refuse a station.
         one_round: keep stations together whatever they need, as ranks that must agree do.
-        read_once: the data cannot be read again, so that only one pass is possible. When the
-            number of samples is not known, holding is tried up to the budget.
-
-    Raises:
-        LawscopeError: nothing fits; the message says what would.
+        read_once: only one pass is possible; of an unknown number of samples, as many are held as
+            fit the budget.
     """
     everything = tuple(range(len(loads)))
     if forced is not None:
@@ -142,7 +127,7 @@ def plan(
 def _one_pass(
     loads: Sequence[Load], groups: int, samples: int, memory: int
 ) -> tuple[tuple[Strategy, ...], int]:
-    """The cheapest one-pass strategy of each station and the bytes they need together."""
+    """Return the cheapest one-pass strategy of each station and the bytes they need together."""
     strategies: list[Strategy] = []
     need = 0
     for load in loads:
@@ -161,7 +146,7 @@ def _one_pass(
 def _two_pass(
     loads: Sequence[Load], groups: int, memory: int, certain: bool, one_round: bool
 ) -> Plan:
-    """Rounds of consecutive stations whose tables fit the budget together."""
+    """Return rounds of consecutive stations whose tables fit the budget together."""
     rounds: list[list[int]] = []
     room = 0
     for i, load in enumerate(loads):
@@ -182,7 +167,7 @@ def _two_pass(
 
 
 def _size(size: int) -> str:
-    """Bytes for people."""
+    """Return bytes as people write them."""
     for unit in ("GB", "MB", "KB"):
         if size >= _UNITS[unit]:
             return f"{size / _UNITS[unit]:.3g}{unit}"

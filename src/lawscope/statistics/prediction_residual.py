@@ -1,27 +1,31 @@
-"""What a linear regression leaves unexplained, on plain arrays."""
+"""What a linear regression leaves unexplained: the formula of He & Su 2024 on plain arrays."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import torch
 
 from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.precision import without_autocast
 from lawscope.statistics.features import as_features
-from lawscope.statistics.prediction_moments import PredictionMoments
-from lawscope.statistics.rows_by_fold import RowLabels
+from lawscope.statistics.moments import CONSTANT, find_rank_tolerance
 
-ENOUGH = 50  # rows per feature below which the residual is biased low and its line is noise
-STEEP = 1e6  # condition number beyond which digits are lost
+# Rows per feature below which the residual is biased low and its line is noise.
+ENOUGH = 50
+# Condition number beyond which digits are lost.
+STEEP = 1e6
 
 
 def prediction_residual(features: Any, target: Any) -> float:
-    """The prediction residual PR = Σ(y − ŷ)²/Σ(y − ȳ)² = 1 − R² (000, part III).
+    """Return the prediction residual PR = Σ(y − ŷ)²/Σ(y − ȳ)² = 1 − R² (He & Su 2024).
 
-    ŷ is the least-squares prediction of y from the features with an intercept, in sample. Features
-    with a singular value below 1e-12 (float64) or 1e-6 (float32 and less) of the largest, after
-    centring and scaling to unit columns, count as dependent and do not change the result.
+    ŷ is the least-squares prediction of y from the features with an intercept, in sample: the
+    projection of the centred y onto the centred columns, by a QR decomposition in float64.
+    Features with a singular value below 1e-12 (float64) or 1e-6 (float32 and less) of the largest,
+    after centring and scaling to unit columns, count as dependent and do not change the result.
 
     Args:
         features: shape (n, d), a tensor or array.
@@ -38,21 +42,43 @@ def prediction_residual(features: Any, target: Any) -> float:
         >>> prediction_residual(x, 3 * x[:, 0] + 1) < 1e-12
         True
     """
-    x, y = as_features(features), as_features(target, "targets").reshape(-1, 1)
-    if len(y) != len(x):
-        raise LawscopeError(f"There are {len(x)} rows of features and {len(y)} targets.")
+    given, y = as_features(features), as_features(target, "targets").reshape(-1)
+    x, y = given.to(torch.float64), y.to(given.device, torch.float64)
     n, d = x.shape
-    statistic = PredictionMoments(d, dtype=x.dtype, device=x.device)
-    one_fold = torch.zeros(n, dtype=torch.int64, device="cpu")
-    statistic.update(x, RowLabels(y.cpu(), one_fold))
-    result = statistic.compute()
-    for sentence in cautions(n, d, result.rank, result.condition):
+    if len(y) != n:
+        raise LawscopeError(f"There are {n} rows of features and {len(y)} targets.")
+    if n <= d:
+        raise LawscopeError(
+            f"{n} rows for {d} features: a regression would fit them exactly and say nothing; pass "
+            f"more than {d}, better {ENOUGH * d}."
+        )
+    with torch.no_grad(), without_autocast():
+        mean, y_mean = x.mean(dim=0), y.mean()
+        x, y = x - mean, y - y_mean
+        size, spread = x.norm(dim=0), float(y @ y)
+        if not (bool((size * size).isfinite().all()) and math.isfinite(spread)):
+            raise LawscopeError(
+                "The features or targets contain values that are NaN, infinite or too large to be "
+                "squared; clean or scale them."
+            )
+        # Columns that never change but for the rounding of their mean drop out.
+        scale = torch.where(size > n**0.5 * CONSTANT * mean.abs(), 1 / size, 0.0)
+        q, r = torch.linalg.qr(x * scale)
+        left, singular, _ = torch.linalg.svd(r)
+        rank = int((singular > find_rank_tolerance(given.dtype) * singular[0]).sum())
+        basis = q @ left[:, :rank]
+        rest = y - basis @ (basis.T @ y)
+        # Once more, for the digits that the first projection lost.
+        rest = rest - basis @ (basis.T @ rest)
+    condition = float(singular[0] / singular[rank - 1]) if rank else math.nan
+    for sentence in find_cautions(n, d, rank, condition):
         warnings.warn(sentence, LawscopeWarning, stacklevel=2)
-    return float(result.pr[0])
+    constant = spread <= n * (CONSTANT * float(y_mean)) ** 2
+    return math.nan if constant else float(rest @ rest) / spread
 
 
-def cautions(n: int, dim: int, rank: int, condition: float) -> list[str]:
-    """What a regression of n rows on d features deserves to be doubted for."""
+def find_cautions(n: int, dim: int, rank: int, condition: float) -> list[str]:
+    """Return what a regression of n rows on d features deserves to be doubted for."""
     sentences = []
     if n < ENOUGH * dim:
         sentences.append(

@@ -1,62 +1,42 @@
-"""Least squares with intercept from moments: residual, rank, condition, folds left out."""
+"""Least squares with intercept from moments: residual, rank, condition, leave-one-fold-out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from lawscope.statistics.comoments import CoMoments, centred
-from lawscope.statistics.directions import Directions, switched_off
-from lawscope.statistics.feature_basis import RESOLVED, FeatureBasis
-from lawscope.statistics.left_out import LeftOut, share
-from lawscope.statistics.pivoted_cholesky import (
-    correlations,
-    pivoted_cholesky,
-    rank_and_condition,
-)
-from lawscope.statistics.spanning_columns import spanning_columns
+from lawscope.arrays import FloatArray
+from lawscope.statistics.moments import RESOLVED, CoMoments, FeatureBasis, correlate
 from lawscope.statistics.token_sums import TokenSums
-from lawscope.statistics.triangular_rows import TriangularRows
 
-FloatArray = NDArray[np.float64]
-EIGENVALUES = 1e-3  # how well those at the ends are known: the condition number to three digits
+# What is left of a direction that all but vanishes without a fold, and may be rounding.
+FAINT = 1e-3
+# Below this share of Σy² the spread of a target is rounding: it never changes.
+CONSTANT_TARGET = 1e-13
+TYPES_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """What least squares of q targets on d features leaves unexplained.
-
-    Attributes:
-        n: number of rows.
-        rank: of the centred features.
-        condition: largest over smallest singular value of the centred features scaled to unit
-            columns, among the ``rank`` that are more than rounding.
-        lost: relative error that rounding makes in ``pr``, within a factor of a hundred: ε times
-            the condition number of the moments, which is the square of ``condition`` unless
-            coordinates were whitened.
-        pr: SSE/SST per target, shape (q,).
-        deleted: the same without each fold that has rows, shape (F', q).
-        cv: cross-validated SSE/SST per target: every fold predicted from the others, shape (q,).
-        onehot: residual for one-hot targets, shape (q,); NaN where it was not asked for.
-        onehot_error: its standard error where codings estimate it, 0 where it is exact.
-    """
+    """What least squares of q targets on d features leaves unexplained."""
 
     n: int
-    rank: int
+    rank: int  # of the centred features
+    # largest over smallest of the ``rank`` singular values of features of unit size
     condition: float
+    # rounding error of ``pr`` within a factor of a hundred: ε·condition number of the moments
     lost: float
-    pr: FloatArray
-    deleted: FloatArray
-    cv: FloatArray
-    onehot: FloatArray
-    onehot_error: FloatArray
+    pr: FloatArray  # SSE/SST per target, shape (q,)
+    deleted: FloatArray  # the same without each fold that has rows, shape (F', q)
+    cv: FloatArray  # SSE/SST with every fold predicted from the others, shape (q,)
+    onehot: FloatArray  # residual for one-hot targets, shape (q,); NaN where it was not asked for
+    onehot_error: FloatArray  # its standard error where codings estimate it, 0 where it is exact
 
 
 def regress(
@@ -64,57 +44,128 @@ def regress(
     basis: FeatureBasis,
     tokens: Sequence[TokenSums | None],
     tolerance: float,
-    resolved: float = RESOLVED,
-    work: torch.dtype = torch.float64,
+    resolved: float,
+    eps: float,
 ) -> Regression:
     """Solve the regressions of all data, of all folds but one, and of one-hot targets.
 
-    Args:
-        moments: of coordinates in ``basis`` and of the targets.
-        basis: of the coordinates.
-        tokens: sums per token type for every target, or None.
-        tolerance: singular values below this share of the largest count as rounding.
-        resolved: eigenvalues below this share of the largest are rounding of the moments.
-        work: precision of the products that were summed, in which what needs no more is solved:
-            folds left out and sums per token type.
+    Singular values below ``tolerance`` of the largest count as rounding, as do eigenvalues below
+    ``resolved``; ``eps`` is the rounding of the products that were summed.
     """
-    zy, yy = moments.zy.sum(dim=0), moments.yy.sum(dim=0)
-    total = centred(zy, yy)
-    sums = moments.zz.total()
-    zz = torch.addr(sums, total.mean, total.mean, alpha=-total.n)
-    choose = partial(_directions, basis=basis, tolerance=tolerance, resolved=resolved)
-    directions = choose(zz, total.n)
-    spread, explained = total.spread, directions.to_half(total.zy).square().sum(dim=0)
-    present = [f for f in range(moments.folds) if float(moments.counts[f]) > 0]
-    deleted, error = spread.new_zeros(0, len(spread)), torch.full_like(spread, math.nan)
-    if len(present) > 1:
-        deleted, errors = LeftOut(moments, sums, zz, directions, choose, work)(present)
-        error = errors.sum(dim=0)
-    narrow = directions.to(work)
-    onehots = [_onehot(table, total.mean, narrow) for table in tokens]
+    find = partial(find_directions, basis=basis, tolerance=tolerance, resolved=resolved)
+    total = _centre(moments.zz.sum(dim=0), moments.yz.sum(dim=0), moments.yy.sum(dim=0))
+    directions = find(total.zz, total.n)
+    explained = (directions.weights.T @ total.zy).square().sum(dim=0)
+    deleted, cv = leave_one_fold_out(moments, directions, find)
+    onehot = [_solve_onehot(table, total.mean, directions) for table in tokens]
     return Regression(
         n=round(total.n),
         rank=directions.rank,
         condition=directions.condition,
-        lost=directions.squared * torch.finfo(work).eps,
-        pr=share(spread - explained, spread).cpu().numpy(),
+        lost=directions.squared * eps,
+        pr=_share(total.spread - explained, total.spread).cpu().numpy(),
         deleted=deleted.cpu().numpy(),
-        cv=share(error, spread).cpu().numpy(),
-        onehot=np.array([value for value, _ in onehots]),
-        onehot_error=np.array([error for _, error in onehots]),
+        cv=_share(cv, total.spread).cpu().numpy(),
+        onehot=np.array([value for value, _ in onehot]),
+        onehot_error=np.array([error for _, error in onehot]),
     )
 
 
-def _onehot(sums: TokenSums | None, mean: Tensor, directions: Directions) -> tuple[float, float]:
-    """1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error."""
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """The directions of the coordinates that are regressed on: all but rounding."""
+
+    condition: float  # of the features; see Regression
+    squared: float  # condition number of the moments
+    weights: Tensor  # W, shape (d, rank): with M the moments, WᵀMW is the identity
+
+    @property
+    def rank(self) -> int:
+        return self.weights.shape[1]
+
+
+def find_directions(
+    zz: Tensor, n: float, *, basis: FeatureBasis, tolerance: float, resolved: float
+) -> Directions:
+    """Return the directions to regress on, by the moments M (d, d) of n rows about their mean.
+
+    With D the sizes of the coordinates and M = DQΛQᵀD, W = D⁻¹QΛ^−½. In whitened coordinates the
+    directions are ranked by the singular values of the features themselves: R = Λ^½QᵀD·inverse has
+    RᵀR = XᵀX, without ever squaring their condition number.
+    """
+    whitened = basis.inverse is not None
+    correlation, scale = correlate(zz, 0.0 if whitened else basis.rounding(n))
+    values, vectors = torch.linalg.eigh(correlation)
+    real = values > (RESOLVED if whitened else max(tolerance**2, resolved)) * values[-1]
+    values, vectors = values[real], vectors[:, real]
+    if not len(values):
+        return Directions(math.nan, math.nan, zz.new_zeros(len(zz), 0))
+    weights, singular = vectors * values.rsqrt(), values.sqrt()
+    if basis.inverse is not None:
+        size = zz.diagonal().clamp(min=0).sqrt()
+        root = (vectors * values.sqrt()).T @ (size[:, None] * basis.inverse)
+        column = root.norm(dim=0)
+        unit = root / torch.where(column > 0, column, 1.0)
+        left, singular, _ = torch.linalg.svd(unit, full_matrices=False)
+        kept = singular > tolerance * singular[0]
+        weights, singular = weights @ left[:, kept], singular[kept]
+    condition, squared = float(singular.max() / singular.min()), float(values[-1] / values[0])
+    return Directions(condition, squared, scale[:, None] * weights)
+
+
+def leave_one_fold_out(
+    moments: CoMoments, directions: Directions, find: Callable[[Tensor, float], Directions]
+) -> tuple[Tensor, Tensor]:
+    """Return PR of all folds but one (F', q), and the error of predicting each from the rest (q,).
+
+    The moments of the others are the sum over all folds less one, in the directions of all data;
+    where one of these all but vanishes with the fold, the others get directions of their own.
+    """
+    sums = moments.zz.sum(dim=0), moments.yz.sum(dim=0), moments.yy.sum(dim=0)
+    present = [fold for fold in range(moments.folds) if float(moments.counts[fold]) > 0]
+    targets = sums[2].shape[0] - 1
+    if len(present) < 2:
+        return sums[2].new_zeros(0, targets), sums[2].new_full((targets,), math.nan)
+    shares, errors = [], []
+    for fold in present:
+        parts = moments.zz[fold], moments.yz[fold], moments.yy[fold]
+        own = _centre(*parts)
+        rest = _centre(*(whole - part for whole, part in zip(sums, parts, strict=True)))
+        beta = _coefficients(rest, directions, find)
+        explained = (rest.zy * beta).sum(dim=0)
+        shares.append(_share(rest.spread - explained, rest.spread))
+        # Σ (y − ȳ₋ − (z − z̄₋)β)² over the fold, about its own means.
+        within = own.spread - 2 * (beta * own.zy).sum(dim=0) + (beta * (own.zz @ beta)).sum(dim=0)
+        missed = own.target_mean - rest.target_mean - (own.mean - rest.mean) @ beta
+        errors.append(within + own.n * missed.square())
+    return torch.stack(shares), torch.stack(errors).sum(dim=0)
+
+
+def _coefficients(
+    rest: _Centred, directions: Directions, find: Callable[[Tensor, float], Directions]
+) -> Tensor:
+    """Return β (d, q) of the remaining folds; NaN where they have too few rows."""
+    if rest.n <= directions.rank + 1:
+        return torch.full_like(rest.zy, math.nan)
+    weights = directions.weights
+    factor, info = torch.linalg.cholesky_ex(weights.T @ rest.zz @ weights)
+    if int(info) or not bool((factor.diagonal() >= FAINT).all()):
+        weights = find(rest.zz, rest.n).weights
+        return weights @ (weights.T @ rest.zy)
+    return weights @ torch.cholesky_solve(weights.T @ rest.zy, factor)
+
+
+def _solve_onehot(
+    sums: TokenSums | None, mean: Tensor, directions: Directions
+) -> tuple[float, float]:
+    """Return 1 − Σ_v s_vᵀM⁻¹s_v / Σ_v n_v(1−n_v/n) and its standard error."""
     if sums is None:
         return math.nan, math.nan
-    upper = directions.lower.T
-    parts, solve, means = [], TriangularRows(upper), mean.to(upper)
-    for rows, weights in sums.chunks(upper.dtype):
-        centred = directions.reduce(rows.addr_(weights, means, alpha=-1))
-        parts.append(torch.linalg.vector_norm(solve(centred), dim=1).to(mean).square())
-    explained, spread = torch.cat(parts), sums.spread().to(mean)
+    rows, weights = sums.sums()
+    parts = zip(rows.split(TYPES_AT_A_TIME), weights.split(TYPES_AT_A_TIME), strict=True)
+    centred = (part - weight[:, None] * mean for part, weight in parts)
+    explained = torch.cat([(c @ directions.weights).square().sum(dim=1) for c in centred])
+    spread = sums.spread().to(mean)
     if sums.exact:
         whole = float(spread)
         return (1 - float(explained.sum()) / whole if whole > 0 else math.nan), 0.0
@@ -125,53 +176,29 @@ def _onehot(sums: TokenSums | None, mean: Tensor, directions: Directions) -> tup
     return ratio, error
 
 
-def _directions(
-    zz: Tensor, n: float, *, basis: FeatureBasis, tolerance: float, resolved: float
-) -> Directions:
-    """What to regress on, by the moments (d, d) of n rows about their mean."""
-    if basis.inverse is not None:
-        return _whitened(zz, basis.inverse, tolerance)
-    least_share, least = max(tolerance**2, resolved), basis.rounding(n)
-    found = spanning_columns(zz, least, least_share, EIGENVALUES)
-    if found is not None:
-        off = found.off if len(found.off) else None
-        return Directions(found.rank, found.condition, found.condition**2, found.lower, off=off)
-    correlation = correlations(zz, least)
-    rank, condition = rank_and_condition(correlation, least_share)
-    off = _dependent(correlation, rank)
-    lower, info = torch.linalg.cholesky_ex(switched_off(zz.clone(), off))
-    if int(info):  # what pivoting has kept is too near what it has not
-        return _whitened(zz, torch.eye(len(zz), dtype=zz.dtype, device=zz.device), tolerance)
-    return Directions(rank, condition, condition**2, lower, off=off)
+@dataclass(frozen=True, eq=False)
+class _Centred:
+    """Moments of n rows about their means z̄ and ȳ."""
+
+    n: float
+    mean: Tensor
+    target_mean: Tensor
+    zz: Tensor
+    zy: Tensor
+    spread: Tensor
 
 
-def _dependent(correlation: Tensor, rank: int) -> Tensor | None:
-    """Columns that ``rank`` others span, by Cholesky with pivoting; None without any."""
-    if rank == len(correlation):
-        return None
-    _, pivots = pivoted_cholesky(correlation)
-    return pivots[rank:].to(correlation.device)
+def _centre(zz: Tensor, yz: Tensor, yy: Tensor) -> _Centred:
+    """Take the means off Σ zzᵀ (d, d), Σ [1|y]zᵀ (1 + q, d) and Σ [1|y][1|y]ᵀ."""
+    n = float(yy[0, 0])
+    mean, target_mean = yz[0] / n, yy[0, 1:] / n
+    square = yy.diagonal()[1:]
+    spread = square - n * target_mean.square()
+    spread = torch.where(spread > CONSTANT_TARGET * square, spread, 0.0)
+    zy = (yz[1:] - n * torch.outer(target_mean, mean)).T
+    return _Centred(n, mean, target_mean, torch.addr(zz, mean, mean, alpha=-n), zy, spread)
 
 
-def _whitened(zz: Tensor, inverse: Tensor, tolerance: float) -> Directions:
-    """Directions of whitened coordinates, ranked by the singular values of the features.
-
-    With D the sizes of the coordinates, which later rows may have changed by any factor, and
-    M = DQΛQᵀD, R = Λ^½QᵀD·inverse has RᵀR = XᵀX without ever squaring the condition number.
-    """
-    size = zz.diagonal().clamp(min=0).sqrt()
-    per_size = torch.where(size > 0, 1 / size, 0.0)
-    values, vectors = torch.linalg.eigh(per_size[:, None] * zz * per_size)
-    values = torch.where(values > RESOLVED * values[-1], values, 0.0)
-    root = values.sqrt()[:, None] * (vectors.T @ (size[:, None] * inverse))
-    scale = root.norm(dim=0)
-    root = root / torch.where(scale > 0, scale, scale.new_ones(()))
-    left, singular, _ = torch.linalg.svd(root, full_matrices=False)
-    rank = int((singular > tolerance * singular[0]).sum())
-    half = torch.where(values > 0, values.rsqrt(), 0.0)
-    weights = per_size[:, None] * ((vectors * half) @ left[:, :rank])
-    condition = float(singular[0] / singular[rank - 1]) if rank else math.nan
-    # Regular: these combinations of the coordinates have the identity as their moments.
-    lower = torch.linalg.cholesky(weights.T @ zz @ weights)
-    squared = float(values[-1] / values[values > 0].min()) if rank else math.nan
-    return Directions(rank, condition, squared, lower, weights=weights)
+def _share(rest: Tensor, spread: Tensor) -> Tensor:
+    """Return SSE/SST; NaN for a target that never changes."""
+    return torch.where(spread > 0, rest.clamp(min=0) / spread, math.nan)

@@ -7,26 +7,12 @@ from numpy.typing import NDArray
 
 
 def silhouette(features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-    """Mean over samples of (b − a) / max(a, b) (Rousseeuw 1987).
+    """Return the mean over samples of (b − a) / max(a, b) (Rousseeuw 1987).
 
     a is the mean distance of a sample to the others of its class, b the smallest mean distance to
     another class: 1 for classes far apart, 0 for classes that overlap, below 0 for samples nearer
-    to another class than to their own. A sample alone in its class counts as 0.
-
-    Args:
-        features: (n, d); all n² distances are held.
-        labels: (n,), of at least two classes.
-
-    Returns:
-        A number in [−1, 1].
-
-    Raises:
-        ValueError: fewer than two classes.
-
-    Example:
-        >>> points = np.array([[0.0], [1.0], [10.0], [11.0]])
-        >>> round(silhouette(points, np.array([0, 0, 1, 1])), 4)
-        0.8997
+    to another class than to their own. A sample alone in its class counts as 0. All n² distances
+    are held.
     """
     classes, index, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if len(classes) < 2:
@@ -45,7 +31,7 @@ def silhouette(features: NDArray[np.float64], labels: NDArray[np.int64]) -> floa
 
 
 def _distances(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distances of all pairs; centred first, because a large common mean costs digits."""
+    """Return the distances of all pairs; centred first: a large common mean costs digits."""
     centred = features - features.mean(axis=0)
     squares = np.einsum("ij,ij->i", centred, centred)
     pairs = squares[:, None] + squares[None] - 2 * centred @ centred.T

@@ -11,21 +11,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lawscope.studies.campaign import run as run
-    from lawscope.studies.campaign import run_many as run_many
     from lawscope.studies.registry import families as families
     from lawscope.studies.registry import names as names
     from lawscope.studies.result import StudyResult as StudyResult
-    from lawscope.studies.saved import load as load
+    from lawscope.studies.result import load as load
+    from lawscope.studies.runner import run as run
+    from lawscope.studies.runner import run_many as run_many
 
 # Imported on first use: nothing here may wait for torch.
 _HOMES = {
     "StudyResult": "lawscope.studies.result",
     "families": "lawscope.studies.registry",
-    "load": "lawscope.studies.saved",
+    "load": "lawscope.studies.result",
     "names": "lawscope.studies.registry",
-    "run": "lawscope.studies.campaign",
-    "run_many": "lawscope.studies.campaign",
+    "run": "lawscope.studies.runner",
+    "run_many": "lawscope.studies.runner",
 }
 
 __all__ = ["StudyResult", "families", "load", "names", "run", "run_many"]

@@ -3,115 +3,76 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from rich import progress
+from rich.console import Console
 
 WIDTH = 56
+# An epoch of a deep network can take a minute.
+SPEED_SECONDS = 300
 
 
 class Display:
-    """Bars on standard error while it is a terminal; otherwise silent.
-
-    Args:
-        show: True or False to force it.
-    """
+    """Bars on standard error while it is a terminal; otherwise silent."""
 
     def __init__(self, show: bool | None = None) -> None:
-        self._bars: Progress | None = None
-        self._rows: dict[int | str, Any] = {}
-        self._done: dict[int | str, int] = {}
-        if sys.stderr.isatty() if show is None else show:
-            self._bars = _bars()
+        self._shown = sys.stderr.isatty() if show is None else show
+        self.bars = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("left"),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            speed_estimate_period=SPEED_SECONDS,
+            disable=not self._shown,
+        )
+        self._total = self.bars.add_task("network-epochs", total=0)
+        self._elsewhere = self.bars.add_task("", total=None, visible=False)
+        self._jobs: dict[int, progress.TaskID] = {}
+        self._done: dict[int, int] = {}
 
     def __enter__(self) -> Display:
-        if self._bars is not None:
-            self._bars.start()
+        self.bars.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
+        self.bars.stop()
 
     def expect(self, epochs: int) -> None:
-        """So many network-epochs more are to be trained."""
-        if self._bars is None:
-            return
-        if "total" not in self._rows:
-            self._rows["total"] = self._bars.add_task("network-epochs", total=0)
-        row = self._rows["total"]
-        task = next(task for task in self._bars.tasks if task.id == row)
-        self._bars.update(row, total=(task.total or 0) + epochs)
+        self.bars.update(self._total, total=(self.bars.tasks[0].total or 0) + epochs)
 
-    def begin(self, ticket: int, what: str, total: int | None) -> None:
-        """A job has begun."""
-        if self._bars is not None:
-            self._rows[ticket] = self._bars.add_task(_cut(what), total=total)
+    def begin(self, job_id: int, what: str, total: int | None) -> None:
+        self._jobs[job_id] = self.bars.add_task(_cut(what), total=total)
 
-    def advance(self, ticket: int, news: int | str) -> None:
-        """A job says how many network-epochs it has done so far, or what it does."""
-        if self._bars is None or ticket not in self._rows:
+    def advance(self, job_id: int, news: int | str) -> None:
+        """Show how many network-epochs a job has done so far, or what it does."""
+        # On a cluster, progress may arrive after the end.
+        if job_id not in self._jobs:
             return
         if isinstance(news, str):
-            self._bars.update(self._rows[ticket], description=_cut(news))
+            self.bars.update(self._jobs[job_id], description=_cut(news))
             return
-        self._bars.update(self._rows[ticket], completed=news)
-        self._bars.advance(self._rows["total"], news - self._done.get(ticket, 0))
-        self._done[ticket] = news
+        self.bars.update(self._jobs[job_id], completed=news)
+        self.bars.advance(self._total, news - self._done.get(job_id, 0))
+        self._done[job_id] = news
 
-    def end(self, ticket: int, done: int = 0) -> None:
-        """A job is over, having done so many network-epochs."""
-        if self._bars is not None and ticket in self._rows:
-            if done:
-                self.advance(ticket, done)
-            self._bars.remove_task(self._rows.pop(ticket))
+    def end(self, job_id: int, done: int = 0) -> None:
+        """Remove a job that is over, having done so many network-epochs."""
+        if done:
+            self.advance(job_id, done)
+        self.bars.remove_task(self._jobs.pop(job_id))
 
     def waiting(self, networks: int) -> None:
-        """Another process trains so many of the networks we need."""
-        if self._bars is None:
-            return
-        if networks and "waiting" not in self._rows:
-            self._rows["waiting"] = self._bars.add_task("", total=None)
-        if networks:
-            words = f"waiting for another process: it trains {networks} of these networks"
-            self._bars.update(self._rows["waiting"], description=words)
-        elif "waiting" in self._rows:
-            self._bars.remove_task(self._rows.pop("waiting"))
-
-    def rows(self) -> list[tuple[str, float, float | None]]:
-        """What the bars show: words, done, total."""
-        tasks = self._bars.tasks if self._bars is not None else []
-        return [(task.description, task.completed, task.total) for task in tasks]
+        """Show how many of the networks we need another process trains."""
+        words = f"waiting for another process: it trains {networks} of these networks"
+        self.bars.update(self._elsewhere, description=words, visible=networks > 0)
 
     def say(self, sentence: str) -> None:
-        """One line above the bars."""
-        if self._bars is not None:
-            self._bars.console.print(sentence, markup=False, highlight=False)
-
-
-def _bars() -> Progress:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        console=Console(stderr=True),
-        transient=True,
-        speed_estimate_period=300,  # an epoch of a deep network can take a minute
-    )
+        if self._shown:
+            self.bars.console.print(sentence, markup=False, highlight=False)
 
 
 def _cut(words: str) -> str:

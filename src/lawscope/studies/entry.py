@@ -1,8 +1,9 @@
-"""One finished training as bytes and as a folder: ``run.json`` and ``<checksum>.safetensors``.
+"""One finished training: in memory, as bytes, and as a folder of the store.
 
-The record names the checksum of the weights and carries its own, so that what is read is what was
-written. The name of the weights is their checksum, so that an entry can give way to another one
-without a moment in between. Weights load without executing code.
+The folder holds ``run.json`` and ``<checksum>.safetensors``. The record names the checksum of the
+weights and carries its own, so that what is read is what was written. The name of the weights is
+their checksum, so that an entry can be replaced by another one without a moment in between. Weights
+load without executing code.
 """
 
 from __future__ import annotations
@@ -13,24 +14,68 @@ import math
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lawscope import __version__
 from lawscope.errors import LawscopeError
-from lawscope.studies.plan import Training
+from lawscope.studies.datasets import Samples, samples_of
+from lawscope.studies.kinds import NETWORKS
+from lawscope.studies.plan import Network, Training
 
 if TYPE_CHECKING:
-    from lawscope.studies.finished import Run
+    from torch import Tensor, nn
+
+    from lawscope.training.recorders import Recorder
 
 RECORD, SUFFIX = "run.json", ".safetensors"
+RECORDS = "records"
 
 
 class DamagedEntryError(LawscopeError):
     """An entry of the store is not what was written there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished training.
+
+    Attributes:
+        training: its settings.
+        weights: state dictionary after each epoch kept; the last epoch is always there.
+        loss: on the training data at the end, eval mode.
+        accuracy: share of training samples that are right.
+        test_accuracy: the same on test data; NaN without any.
+        seconds: what it took, shared evenly over its stack.
+        records: by the name of the recorder, one float64 vector for each number and ``step``.
+    """
+
+    training: Training
+    weights: Mapping[int, Mapping[str, Tensor]]
+    loss: float
+    accuracy: float
+    test_accuracy: float
+    seconds: float
+    records: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+
+    def network(self, epoch: int | None = None) -> nn.Module:
+        """Return the network after ``epoch`` epochs (default: the last), in eval mode."""
+        last = self.training.recipe.epochs
+        model = build_network(self.training.network)
+        model.load_state_dict(dict(self.weights[last if epoch is None else epoch]))
+        return model.eval()
+
+    def recorded(self, recorder: Recorder) -> Mapping[str, Tensor]:
+        """Return what a recorder wrote down: one vector for each number, and ``step``."""
+        return self.records[recorder.name]
+
+    @cached_property
+    def samples(self) -> Samples:
+        return samples_of(self.training.data)
 
 
 @dataclass(frozen=True)
@@ -41,26 +86,32 @@ class Packed:
     weights: bytes
 
 
+def build_network(network: Network) -> nn.Module:
+    """Return a network with fresh weights, of the zoo or of a kind that a family registered."""
+    from lawscope.zoo.networks.catalogue import KINDS, build
+
+    if network.kind in KINDS:
+        return build(network.kind, **network.settings)
+    return NETWORKS.find(network.kind)(**network.settings)
+
+
 def pack(run: Run) -> Packed:
-    """A run as a record and the bytes of a safetensors file.
+    """Return a run as a record and the bytes of a safetensors file.
 
     The record says which epochs the weights are of (``kept``).
     """
     from safetensors.torch import save
 
+    parts = [(str(epoch), weights) for epoch, weights in run.weights.items()]
+    parts += [(f"{RECORDS}/{name}", numbers) for name, numbers in run.records.items()]
+    named = {f"{part}/{name}": each for part, inside in parts for name, each in inside.items()}
     # Networks of a stack share storage, which safetensors refuses: each tensor becomes its own.
-    tensors = {
-        f"{epoch}/{name}": tensor.detach().cpu().contiguous().clone()
-        for epoch, weights in run.weights.items()
-        for name, tensor in weights.items()
-    }
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in named.items()}
     record = {
         "key": run.training.key,
         "settings": _as_json(run.training.to_dict()),
         "kept": sorted(run.weights),
-        "loss": _spell(run.loss),
-        "accuracy": _spell(run.accuracy),
-        "test_accuracy": _spell(run.test_accuracy),
+        **{name: _spell(getattr(run, name)) for name in ("loss", "accuracy", "test_accuracy")},
         "seconds": round(run.seconds, 3),
         "date": today(),
         "versions": versions(),
@@ -69,58 +120,54 @@ def pack(run: Run) -> Packed:
 
 
 def unpack(packed: Packed, training: Training) -> Run:
-    """The run that was packed, with the weights that ``training`` asks for and no others."""
+    """Return the run that was packed, with the weights that ``training`` asks for and no others."""
     from safetensors.torch import load
 
-    from lawscope.studies.finished import Run
-
     weights: dict[int, dict[str, Any]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for name, tensor in load(packed.weights).items():
-        epoch, _, inside = name.partition("/")
-        if int(epoch) in training.kept:
-            weights.setdefault(int(epoch), {})[inside] = tensor
+        first, _, inside = name.partition("/")
+        if first == RECORDS:
+            recorder, _, number = inside.rpartition("/")
+            records.setdefault(recorder, {})[number] = tensor
+        elif int(first) in training.kept:
+            weights.setdefault(int(first), {})[inside] = tensor
     record = packed.record
     measured = {k: float(record[k]) for k in ("loss", "accuracy", "test_accuracy", "seconds")}
-    return Run(training, weights, **measured)
+    return Run(training, weights, **measured, records=records)
 
 
 def write(packed: Packed, folder: Path) -> None:
     """Write the files of an entry into an empty folder, down to the disk."""
-    checksums = {
-        "weights": hashlib.sha256(packed.weights).hexdigest(),
-        "record": _checksum(packed.record),
-    }
-    document = json.dumps({"sha256": checksums, "record": packed.record}, indent=1)
-    weights = f"{checksums['weights']}{SUFFIX}"
-    for name, content in ((weights, packed.weights), (RECORD, document.encode())):
+    checksum = hashlib.sha256(packed.weights).hexdigest()
+    checksums = {"weights": checksum, "record": _checksum(packed.record)}
+    document = json.dumps({"sha256": checksums, "record": packed.record}, indent=1).encode()
+    for name, content in ((f"{checksum}{SUFFIX}", packed.weights), (RECORD, document)):
         with (folder / name).open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
 
 
-def give_way(old: Path, new: Path) -> None:
-    """Move the files of a new entry over those of an old one; who reads finds one of both whole."""
+def replace_entry(old: Path, new: Path) -> None:
+    """Move the files of a new entry over those of an old one; a reader finds one of both whole."""
     (fresh,) = new.glob(f"*{SUFFIX}")
     fresh.replace(old / fresh.name)
-    (new / RECORD).replace(old / RECORD)  # from here on it is the new one
+    # From here on it is the new one.
+    (new / RECORD).replace(old / RECORD)
     for path in old.glob(f"*{SUFFIX}"):
         if path.name != fresh.name:
             path.unlink(missing_ok=True)
 
 
 def read(folder: Path, training: Training) -> Packed:
-    """Read an entry and check it against its checksums and what is asked for.
-
-    Raises:
-        DamagedEntryError: something is missing or changed; says what.
-    """
+    """Read an entry and check it against its checksums and what is asked for."""
     return read_for(folder, _as_json(training.to_dict()), training.kept)
 
 
 def read_for(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> Packed:
-    """The same for settings and epochs as the record of a training has them."""
-    record, checksum = _read_record(folder)
+    """Read an entry by settings and epochs as the record of a training has them."""
+    record, checksum = read_record(folder)
     if record.get("settings") != settings:
         raise DamagedEntryError(f"{folder} holds other settings than its name says.")
     if lacking := sorted(set(kept) - set(record.get("kept", ()))):
@@ -131,7 +178,8 @@ def read_for(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> 
     try:
         weights = path.read_bytes()
     except OSError as error:
-        if _read_record(folder)[1] != checksum:  # it has just given way to another one
+        # Another process may have replaced it just now.
+        if read_record(folder)[1] != checksum:
             return read_for(folder, settings, kept)
         raise DamagedEntryError(f"{path} cannot be read ({error.strerror}).") from error
     if hashlib.sha256(weights).hexdigest() != checksum:
@@ -139,43 +187,19 @@ def read_for(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> 
     return Packed(record, weights)
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """The record of an entry without its weights.
-
-    Raises:
-        DamagedEntryError: it is missing or changed.
-    """
-    return _read_record(folder)[0]
-
-
-def size(folder: Path) -> int:
-    """Bytes of an entry, whole or not; files that another process removes meanwhile are skipped."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += Path(place, name).stat().st_size
-    return total
-
-
 def versions() -> dict[str, str]:
-    """What an entry or a result was made with; torch need not be imported to tell."""
-    from importlib import metadata
-
-    return {
-        "lawscope": __version__,
-        "torch": metadata.version("torch"),
-        "numpy": metadata.version("numpy"),
-        "python": platform.python_version(),
-    }
+    """Return what an entry or a result was made with; torch need not be imported for it."""
+    used = {name: metadata.version(name) for name in ("torch", "numpy")}
+    return {"lawscope": __version__, **used, "python": platform.python_version()}
 
 
 def today() -> str:
-    """Date and time in UTC, to the second."""
+    """Return date and time in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _read_record(folder: Path) -> tuple[dict[str, Any], str]:
+def read_record(folder: Path) -> tuple[dict[str, Any], str]:
+    """Read the record of an entry, and the checksum of its weights."""
     path = folder / RECORD
     try:
         document = json.loads(path.read_bytes())

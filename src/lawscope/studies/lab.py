@@ -2,117 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from lawscope.capture.pooling import Pooling
-from lawscope.capture.untouched import Mode
-from lawscope.laws.collapse import collapse
-from lawscope.laws.collapse_result import Collapse
-from lawscope.laws.next_token import next_token
-from lawscope.laws.next_token_result import NextToken
-from lawscope.laws.separation import separation
-from lawscope.laws.separation_result import Separation
-from lawscope.studies.finished import Run
+from lawscope.capture.restore import Mode
+from lawscope.laws.collapse.law import collapse
+from lawscope.laws.collapse.result import Collapse
+from lawscope.laws.next_token.law import next_token
+from lawscope.laws.next_token.result import NextToken
+from lawscope.laws.separation.law import separation
+from lawscope.laws.separation.result import Separation
+from lawscope.studies.entry import Run
 from lawscope.studies.plan import Training
-from lawscope.zoo.sampling import as_drawn
+from lawscope.studies.study import AUTHORS, NETWORK
+from lawscope.zoo.images.sampling import as_drawn
 
 BATCHES: dict[Mode, int] = {"eval": 500, "train": 100}
+MODES: dict[str, Mode] = {AUTHORS: "train", NETWORK: "eval"}
 WINDOWS_AT_ONCE = 64
 
 
-class Shelf(Protocol):
-    """Where finished trainings are; reads one or raises."""
+class Runs(Protocol):
+    """Where finished trainings are, such as a :class:`~lawscope.studies.store.Store`."""
 
-    def run(self, training: Training) -> Run:
-        """The finished training."""
-        ...
+    def run(self, training: Training) -> Run: ...
 
 
+@dataclass(eq=False)
 class Lab:
-    """What ``measure`` of a study is given.
+    """What ``measure`` of a study is given; ``tell`` reports progress ("measuring 3 of 57")."""
 
-    Attributes:
-        settings: of the preset, with ``seeds`` as asked for.
-        tell: reports progress in words ("measuring 3 of 57").
-        mode: in which networks are measured; ``settings["mode"]``, "eval" unless asked for.
-    """
+    settings: Mapping[str, Any]
+    runs: Runs
+    tell: Callable[[str], None] = lambda _: None
+    protocol: str = NETWORK
 
-    def __init__(
-        self,
-        settings: Mapping[str, Any],
-        shelf: Shelf,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self.settings = settings
-        self.tell = tell
-        self.mode: Mode = settings.get("mode", "eval")
-        self._shelf = shelf
+    @property
+    def mode(self) -> Mode:
+        """Train mode as the authors measured, or eval mode."""
+        return MODES[self.protocol]
 
     def run(self, training: Training) -> Run:
-        """The finished training with its weights and accuracy."""
-        return self._shelf.run(training)
+        return self.runs.run(training)
 
     def separation(
-        self,
-        training: Training,
-        *,
-        epoch: int | None = None,
-        split: str = "train",
-        stations: str | Sequence[str] = "layers",
-        pooling: Pooling = "mean",
-        uncertainty: Literal["jackknife", "bootstrap"] | None = "jackknife",
-    ) -> Separation:
-        """The law of data separation on a trained network, on its own data."""
+        self, training: Training, *, epoch: int | None = None, order: int = 0,
+        split: Literal["train", "test"] = "train", **settings: Any,
+    ) -> Separation:  # fmt: skip
+        """Measure the law of data separation on a trained network, on its own data.
+
+        Test data keeps the order of its file; ``order`` is the seed of the order in which training
+        samples come under the authors' protocol.
+        """
         run = self.run(training)
         data = run.samples
-        pair = (data.x, data.y) if split == "train" else (data.x_test, data.y_test)
-        return separation(
-            run.network(epoch),
-            self.batches(*pair),
-            stations=stations,
-            pooling=pooling,
-            uncertainty=uncertainty,
-            mode=self.mode,
-        )
+        if split == "train":
+            batches = self.batches(data.x, data.y, order)
+        else:
+            batches = self.batches(data.x_test, data.y_test, None)
+        return separation(self._network(run, epoch), batches, mode=self.mode, **settings)
 
     def collapse(self, training: Training, *, epoch: int | None = None) -> Collapse:
         """Neural collapse of a trained network on its own training data, repeats included."""
         run = self.run(training)
         data = self.batches(run.samples.x, run.samples.y)
-        return collapse(run.network(epoch), data, uncertainty=None, mode=self.mode, progress=False)
+        network = self._network(run, epoch)
+        return collapse(network, data, uncertainty=None, mode=self.mode, progress=False)
 
     def next_token(
-        self,
-        training: Training,
-        *,
-        epoch: int | None = None,
-        tokens: int,
-        untrained: bool = False,
+        self, training: Training, *, epoch: int | None = None, tokens: int, untrained: bool = False,
         **how: Any,
-    ) -> NextToken:
+    ) -> NextToken:  # fmt: skip
         """The law of next-token prediction on a trained language model, on held-out text.
 
-        Args:
-            training: of a language model.
-            epoch: after so many steps; None: at the end.
-            tokens: of text to measure, at most.
-            untrained: measure the weights it began from beside it; checkpoint 0 must be kept.
-            how: further settings of :func:`lawscope.next_token`.
+        ``untrained`` measures the weights it began from beside it; checkpoint 0 must be kept.
         """
         run = self.run(training)
         windows = run.samples.x_test
         windows = windows[: max(1, tokens // windows.shape[1])]
-        return next_token(
-            run.network(epoch),
-            list(windows.split(WINDOWS_AT_ONCE)),
-            control=run.network(0) if untrained else None,
-            progress=False,
-            **how,
-        )
+        batches, control = windows.split(WINDOWS_AT_ONCE), run.network(0) if untrained else None
+        return next_token(run.network(epoch), list(batches), control=control, progress=False, **how)
 
     @torch.no_grad()
     def logits(self, training: Training) -> tuple[Tensor, Tensor]:
@@ -121,14 +94,24 @@ class Lab:
         network, parts = run.network(), run.samples.x_test.split(BATCHES["eval"])
         return torch.cat([network(part) for part in parts]), run.samples.y_test
 
-    def batches(self, x: Tensor, y: Tensor) -> list[Any]:
-        """Samples in the batches to measure in: in train mode those of the authors' script."""
-        if self.mode == "train":
-            order = torch.from_numpy(as_drawn(y.numpy(), seed=0))
-            x, y = x[order], y[order]
+    def batches(self, x: Tensor, y: Tensor, order: int | None = 0) -> list[Any]:
+        """Return samples in batches, as the authors' script draws them in order, or large ones."""
+        if self.mode == "train" and order is not None:
+            rows = torch.from_numpy(as_drawn(y.numpy(), seed=order))
+            x, y = x[rows], y[rows]
         size = BATCHES[self.mode]
         pairs = list(zip(torch.split(x, size), torch.split(y, size), strict=True))
         if x.is_floating_point():
             return pairs
         # Sentences: the mask keeps padding out of the mean over the tokens.
         return [{"input_ids": ids, "attention_mask": ids != 0, "labels": k} for ids, k in pairs]
+
+    def _network(self, run: Run, epoch: int | None) -> nn.Module:
+        """The network to measure; the authors' train mode is about BatchNorm, not dropout."""
+        network = run.network(epoch)
+        for module in network.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+            elif isinstance(module, nn.MultiheadAttention):
+                module.dropout = 0.0
+        return network

@@ -12,82 +12,37 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from lawscope.errors import LawscopeError
+from lawscope.studies.datasets import Data, ImageData
+from lawscope.studies.tasks import Classification, Task
 from lawscope.training.recipe import Recipe
+from lawscope.training.recorders import Recorder
 
 # Raise this when a change to data, networks or training makes stored networks differ from what the
 # same settings would give today, or when the same settings get another key.
-REVISION = 3
-
-
-@dataclass(frozen=True)
-class Data:
-    """Which samples a network is trained on, and tested on.
-
-    Attributes:
-        name: a dataset of ``lawscope.zoo.datasets``; ``fashion-mnist-10x10`` is always there.
-        size: pixels a side that images are resized to; None keeps them.
-        channel: the one colour channel to keep (CIFAR-10: 1, green), or None.
-        flatten: vectors for feed-forward networks, or images (C, H, W).
-        per_class: training samples of each class, or one number per class.
-        classes: only these classes, renumbered 0, 1, … in this order; None: all.
-        seed: of the draw.
-        repeats: how often the training samples of each class are repeated (oversampling); None:
-            once.
-        vocabulary: of a text (``text:king-james-bible``), how many byte-pair tokens; None: no text.
-            ``size`` is then the number of tokens of a window, and classes say nothing.
-    """
-
-    name: str = "fashion-mnist-10x10"
-    size: int | None = None
-    channel: int | None = None
-    flatten: bool = True
-    per_class: int | tuple[int, ...] = 100
-    classes: tuple[int, ...] | None = None
-    seed: int = 0
-    repeats: tuple[int, ...] | None = None
-    vocabulary: int | None = None
-
-    def sizes(self, classes: int = 10) -> tuple[int, ...]:
-        """Training samples of each class, repeats counted.
-
-        Args:
-            classes: how many there are, where ``per_class`` is one number.
-
-        Example:
-            >>> Data(per_class=(50, 5), repeats=(1, 10)).sizes()
-            (50, 50)
-        """
-        drawn = self.per_class
-        counts = (drawn,) * classes if isinstance(drawn, int) else drawn
-        repeats = self.repeats or (1,) * len(counts)
-        return tuple(n * times for n, times in zip(counts, repeats, strict=True))
+REVISION = 4
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network of the zoo: its kind and the options of its builder.
-
-    Example:
-        >>> Network.of("feedforward", depth=8).settings["depth"]
-        8
-    """
+    """A network of ``lawscope.zoo`` or of ``kinds.NETWORKS``, with the options of its builder."""
 
     kind: str
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def of(cls, kind: str, **options: Any) -> Network:
-        """``Network.of("feedforward", depth=20, width=100)``."""
         frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
         return cls(kind, tuple(sorted(frozen.items())))
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options as a dictionary."""
         return dict(self.options)
+
+    def describe(self) -> str:
+        return f"{self.kind} ({', '.join(f'{name} {value}' for name, value in self.options)})"
 
 
 @dataclass(frozen=True)
@@ -106,22 +61,26 @@ class Training:
         copied: how many of its first layers are copied from ``start``; None copies everything.
         trained: layers [first, last) that learn, counted from 0 over the children of the network
             (the classifier is the last child); None: all of them.
-        classifier: "learned", or "simplex": set to a simplex ETF before the first step and never
-            trained (:func:`lawscope.fix_classifier`).
+        prepare: what is done to the network before its first step, as registered in
+            ``lawscope.studies.kinds.PREPARATIONS``; "" is nothing.
+        task: what it is trained to do.
+        recorders: what is written down during training; such a network is trained by itself, and
+            so its weights are those of others only to rounding.
     """
 
     network: Network
     recipe: Recipe = field(default_factory=Recipe)
-    data: Data = field(default_factory=Data)
+    data: Data = field(default_factory=ImageData)
     seed: int = 0
     checkpoints: tuple[int, ...] = ()
     start: Training | None = None
     copied: int | None = None
     trained: tuple[int, int] | None = None
-    classifier: Literal["learned", "simplex"] = "learned"
+    prepare: str = ""
+    task: Task = field(default_factory=Classification)
+    recorders: tuple[Recorder, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse epochs that there are not: their weights could never be kept."""
         if never := sorted(e for e in self.checkpoints if not 0 <= e <= self.recipe.epochs):
             raise LawscopeError(
                 f"checkpoints {', '.join(map(str, never))} of a training of {self.recipe.epochs} "
@@ -129,8 +88,22 @@ class Training:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """What the weights depend on, as JSON has it: all settings but ``checkpoints``."""
-        return {"revision": REVISION, **_without_checkpoints(asdict(self))}
+        """Return what the weights depend on, as JSON values."""
+        return {"revision": REVISION, **self._settings()}
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "network": [self.network.kind, self.network.settings],
+            "recipe": asdict(self.recipe),
+            "data": [self.data.kind, asdict(self.data)],  # type: ignore[call-overload]
+            "task": [self.task.kind, asdict(self.task)],  # type: ignore[call-overload]
+            "seed": self.seed,
+            "start": self.start and self.start._settings(),
+            "copied": self.copied,
+            "trained": self.trained,
+            "prepare": self.prepare,
+            "recorders": [recorder.name for recorder in self.recorders],
+        }
 
     @property
     def kept(self) -> frozenset[int]:
@@ -138,55 +111,37 @@ class Training:
         return frozenset({*self.checkpoints, self.recipe.epochs})
 
     def keeping(self, epochs: Iterable[int]) -> Training:
-        """The same training with the weights after these epochs kept too."""
+        """Return the same training with the weights after these epochs kept too."""
         return replace(self, checkpoints=tuple(sorted({*self.checkpoints, *epochs})))
 
     @property
     def key(self) -> str:
-        """SHA-256 of :meth:`to_dict`, shortened to 24 digits: the name of the entry in the store.
-
-        Example:
-            >>> a = Training(Network.of("feedforward", depth=4))
-            >>> b = Training(Network.of("feedforward", depth=4), seed=1)
-            >>> len(a.key), a.key == b.key, a.key == a.keeping([0, 10]).key
-            (24, False, True)
-        """
+        """The first 24 digits of the SHA-256 of :meth:`to_dict`: the name in the store."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     @property
     def shape(self) -> str:
         """Trainings of equal shape can be trained as one stack: they differ in rates and seeds."""
-        settings = self.to_dict()
-        settings.pop("seed")
-        settings["recipe"] = {
-            k: v for k, v in settings["recipe"].items() if k not in ("lr", "seed", "weight_decay")
-        }
-        data = self.data
-        settings["data"] = [data.per_class, data.classes, data.repeats]
+        settings = self._settings()
+        del settings["seed"]
+        for name in ("lr", "seed", "weight_decay"):
+            del settings["recipe"][name]
+        settings["data"][1].pop("seed", None)
         settings["start"] = self.start is not None
         return json.dumps(settings, sort_keys=True)
 
     def describe(self) -> str:
-        """A few words for progress bars and messages."""
-        options = ", ".join(f"{k} {v}" for k, v in self.network.options)
+        """Return a few words for progress bars and messages."""
         recipe = self.recipe
-        unit = "epochs" if self.data.vocabulary is None else "steps"
         return (
-            f"{self.network.kind} ({options}) on {self.data.name}, {recipe.optimizer} "
-            f"lr {recipe.lr:g}, {recipe.epochs} {unit}, seed {self.seed}"
+            f"{self.network.describe()} on {self.data.source}, {recipe.optimizer} "
+            f"lr {recipe.lr:g}, {recipe.epochs} {self.data.unit}, seed {self.seed}"
         )
 
 
 def each_once(trainings: Iterable[Training]) -> dict[str, Training]:
-    """The networks by key in the order of their first mention, all epochs asked for kept.
-
-    Example:
-        >>> a = Training(Network.of("feedforward", depth=4), checkpoints=(0,))
-        >>> (both,) = each_once([a, Training(a.network, checkpoints=(10,))]).values()
-        >>> both.checkpoints
-        (0, 10)
-    """
+    """Return networks by key in the order of their first mention, all epochs asked for kept."""
     found: dict[str, Training] = {}
     for training in trainings:
         known = found.get(training.key)
@@ -194,8 +149,11 @@ def each_once(trainings: Iterable[Training]) -> dict[str, Training]:
     return found
 
 
-def _without_checkpoints(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a training, and of what it begins from, without the epochs to keep."""
-    start = settings["start"]
-    own = {name: value for name, value in settings.items() if name != "checkpoints"}
-    return own if start is None else {**own, "start": _without_checkpoints(start)}
+def with_starts(trainings: Iterable[Training]) -> dict[str, Training]:
+    """Return the trainings and all they begin from, each once, by key; starts come first."""
+    return each_once(each for training in trainings for each in lineage(training))
+
+
+def lineage(training: Training) -> list[Training]:
+    """Return what a training begins from, and what that begins from, the first of them first."""
+    return [*(lineage(training.start) if training.start else ()), training]

@@ -1,4 +1,9 @@
-"""Worker processes on this machine."""
+"""Worker processes on this machine, and what the runner asks of workers anywhere.
+
+Our own small pool, because the executors of concurrent.futures and loky break as a whole when one
+process is killed: here a killed process loses only its job, which is begun again. Workers also
+report progress, never hear ctrl-C, and end with their parent.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,84 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
+from typing import Any, Protocol
 
-from lawscope.studies.crew import Event, Job, Lost, Retried, Told
-from lawscope.studies.worker import serve
+from lawscope.errors import LawscopeError
 
-ATTEMPTS = 2
 CLOSING_SECONDS = 2.0
+REPORT_SECONDS = 0.2
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+# How a job reports: network-epochs done so far, or a few words.
+Report = Callable[[int | str], None]
+# Work that can be sent to another process, as can its value; does the same if it is done twice.
+Job = Callable[[Report], Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A job reports how far it is."""
+
+    job_id: int
+    news: int | str
+
+
+@dataclass(frozen=True)
+class Done:
+    """A job is finished."""
+
+    job_id: int
+    value: Any
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A job raised an exception or lost its workers: why, where, and the exception's type."""
+
+    job_id: int
+    why: str
+    trace: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Retried:
+    """The worker of a job was lost; another one has begun it again."""
+
+    job_id: int
+
+
+Event = Progress | Done | Failed | Retried
+
+
+class Workers(Protocol):
+    """What does jobs, on this machine or on a cluster, and says what happens."""
+
+    size: int
+
+    @property
+    def free(self) -> int:
+        """How many more jobs can begin now."""
+
+    def submit(self, job_id: int, job: Job) -> None:
+        """Begin a job; its events carry the id."""
+
+    def events(self, timeout: float) -> Sequence[Event]:
+        """Return what has happened, after at most ``timeout`` seconds."""
+
+    def close(self) -> None:
+        """End all workers, also busy ones."""
 
 
 @dataclass(eq=False)
@@ -26,7 +96,7 @@ class _Worker:
     process: SpawnProcess
     connection: Connection
     task: tuple[int, Job] | None = None
-    attempt: int = 1
+    retried: bool = False
 
 
 class Pool:
@@ -41,26 +111,22 @@ class Pool:
 
     @property
     def free(self) -> int:
-        """How many more jobs can begin now."""
         return self.size - sum(worker.task is not None for worker in self._workers)
 
-    def submit(self, ticket: int, job: Job) -> None:
-        """Begin a job in an idle process, or in a new one."""
+    def submit(self, job_id: int, job: Job) -> None:
         idle = [worker for worker in self._workers if worker.task is None]
-        self._give(idle[0] if idle else self._begin(), (ticket, job), attempt=1)
+        self._send(idle[0] if idle else self._begin(), (job_id, job))
 
     def events(self, timeout: float) -> Sequence[Event]:
-        """What has happened, after at most ``timeout`` seconds."""
         busy = {w.connection: w for w in self._workers if w.task is not None}
-        ready = wait(list(busy), timeout)
-        return [event for end in ready for event in self._hear(busy[end])]  # type: ignore[index]
+        return [self._receive(busy[end]) for end in wait(list(busy), timeout)]  # type: ignore[index]
 
     def close(self) -> None:
-        """End all processes, also those at work."""
         for worker in self._workers:
-            if worker.task is not None:  # at work, it would stumble over a closed pipe
+            # A busy one would stumble over the closed pipe; an idle one ends by itself.
+            if worker.task is not None:
                 worker.process.terminate()
-            worker.connection.close()  # an idle one ends by itself, and puts away what it holds
+            worker.connection.close()
         for worker in self._workers:
             worker.process.join(CLOSING_SECONDS)
             if worker.process.is_alive():
@@ -78,74 +144,113 @@ class Pool:
         # are known.
         self._workers.append(worker)
         try:
-            with _deaf_to_interrupts(), _without_main():
+            with _interrupts_blocked(), _without_main():
                 process.start()
         except BaseException:
             if process.pid is None:
                 self._workers.remove(worker)
             raise
-        theirs.close()  # so that our end reports when the process is gone
+        # So that our end reports when the process is gone.
+        theirs.close()
         return worker
 
-    def _give(self, worker: _Worker, task: tuple[int, Job], attempt: int) -> None:
-        worker.task, worker.attempt = task, attempt
-        with suppress(BrokenPipeError, ConnectionResetError):  # then the next recv tells
+    def _send(self, worker: _Worker, task: tuple[int, Job], retried: bool = False) -> None:
+        worker.task, worker.retried = task, retried
+        # Where the process is gone, the next recv says so.
+        with suppress(BrokenPipeError, ConnectionResetError):
             worker.connection.send(task)
 
-    def _hear(self, worker: _Worker) -> Iterator[Event]:
+    def _receive(self, worker: _Worker) -> Event:
         try:
             event: Event = worker.connection.recv()
         except (EOFError, OSError):
-            yield self._replace(worker)
-            return
-        if not isinstance(event, Told):
+            return self._replace(worker)
+        if not isinstance(event, Progress):
             worker.task = None
-        yield event
+        return event
 
     def _replace(self, worker: _Worker) -> Event:
-        """A process is gone: begin its job again, or give up."""
+        """Begin the job of a process that is gone again, or give up."""
         self._workers.remove(worker)
         worker.connection.close()
         worker.process.join(CLOSING_SECONDS)
         assert worker.task is not None
-        ticket = worker.task[0]
-        if worker.attempt < ATTEMPTS:
-            self._give(self._begin(), worker.task, worker.attempt + 1)
-            return Retried(ticket)
-        return Lost(ticket, _how_it_ended(worker.process.exitcode))
+        job_id = worker.task[0]
+        if not worker.retried:
+            self._send(self._begin(), worker.task, retried=True)
+            return Retried(job_id)
+        if worker.process.exitcode == -signal.SIGKILL:
+            return Failed(job_id, "its process was killed twice (out of memory?); try fewer jobs")
+        return Failed(job_id, f"its process ended twice with exit code {worker.process.exitcode}")
+
+
+def serve(connection: Connection) -> None:
+    """Do jobs that come through ``connection`` until it closes; runs in a worker process."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # What a study prints must not end up in the command's JSON.
+    os.dup2(2, 1)
+    for variable in ONE_THREAD:
+        os.environ[variable] = "1"
+    while True:
+        try:
+            job_id, job = connection.recv()
+            send = partial(_send_progress, connection, job_id)
+            connection.send(perform(job_id, job, at_most_every(REPORT_SECONDS, send)))
+        except (EOFError, ConnectionError):
+            return
+
+
+def perform(job_id: int, job: Job, report: Report) -> Event:
+    """Do one job on one thread; an exception becomes an event."""
+    try:
+        import torch
+
+        # As many workers as cores: more threads would only wait.
+        torch.set_num_threads(1)
+        return Done(job_id, job(report))
+    except Exception as error:
+        kind = type(error).__name__
+        why = str(error) if isinstance(error, LawscopeError) else f"{kind}: {error}"
+        return Failed(job_id, why, traceback.format_exc(), kind)
+
+
+def at_most_every(seconds: float, report: Report) -> Report:
+    """Return the same report, made seldom: a network can take a millisecond an epoch."""
+    last = 0.0
+
+    def seldom(news: int | str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= seconds:
+            last = now
+            report(news)
+
+    return seldom
 
 
 def usable_cores() -> int:
-    """The cores this process may use; a container may allow fewer than the machine has."""
+    """Return the cores this process may use."""
     try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        cores = os.cpu_count() or 1
-    return max(1, min(cores, _quota(cores)))
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
 
 
-def _quota(otherwise: int) -> int:
-    """The container's share of cores (cgroup v2: ``<microseconds> <period>`` or ``max``)."""
-    try:
-        with open("/sys/fs/cgroup/cpu.max") as file:  # noqa: PTH123
-            share, period = file.read().split()
-        return otherwise if share == "max" else -(-int(share) // int(period))
-    except (OSError, ValueError):
-        return otherwise
+def _send_progress(connection: Connection, job_id: int, news: int | str) -> None:
+    connection.send(Progress(job_id, news))
 
 
-def _how_it_ended(code: int | None) -> str:
-    if code == -signal.SIGKILL:
-        return "its process was killed twice (out of memory?); try fewer --jobs"
-    return f"its process ended twice with exit code {code}"
+def _end_with_parent() -> None:
+    """A worker whose parent was killed must not train on."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     """A process begun inside never hears ctrl-C: the parent ends it. Ours comes afterwards."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     # The first process of all begins this one on its way, and that lets interrupts in again.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -157,11 +262,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """A process begun inside does not run the user's script again.
-
-    Jobs name studies and carry settings, nothing of ``__main__``; so a script without
-    ``if __name__ == "__main__"``, a notebook or standard input will do.
-    """
+    """A process begun inside does not run the user's script again: jobs need nothing of it."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

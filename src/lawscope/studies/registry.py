@@ -11,12 +11,13 @@ import os
 import pkgutil
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 
 from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.studies.study import MODES, PRESETS, Study
+from lawscope.studies.study import PRESETS, Study
 
 VARIABLE = "LAWSCOPE_STUDIES"
 EVERYTHING = "all"
@@ -33,24 +34,14 @@ def families() -> list[str]:
 
 
 def find(name: str) -> Study:
-    """The study of that name.
-
-    Raises:
-        LawscopeError: there is none, and the nearest names are offered; or its file is at fault.
-
-    Example:
-        >>> find("separation/dept")
-        Traceback (most recent call last):
-        ...
-        lawscope.errors.LawscopeError: There is no study 'separation/dept'...
-    """
+    """The study of that name."""
     module = _modules(os.environ.get(VARIABLE, "")).get(name)
     if module is None:
         raise LawscopeError(f"There is no study {name!r}; {_offer(name, names())}")
     try:
         study = getattr(import_module(module), "STUDY", None)
     except Exception as error:  # whatever a file of somebody's own does
-        raise LawscopeError(f"{_file_of(module)} cannot be imported ({_told(error)}).") from error
+        raise LawscopeError(f"{_file_of(module)} cannot be imported ({_say(error)}).") from error
     if not isinstance(study, Study):
         raise LawscopeError(f"STUDY in {module} is not a Study; see CONTRIBUTING.md.")
     return study
@@ -72,9 +63,6 @@ def choose(target: str) -> list[str]:
     """The names that ``NAME``, ``FAMILY`` or ``all`` stands for.
 
     Of a family, studies that cannot be loaded are left out with a warning.
-
-    Raises:
-        LawscopeError: it stands for nothing; the nearest names are offered.
     """
     known = names()
     if target in known:
@@ -90,31 +78,17 @@ def choose(target: str) -> list[str]:
 
 
 def check_preset(preset: str) -> str:
-    """The preset, if there is one of that name.
-
-    Example:
-        >>> check_preset("cpu")
-        'cpu'
-        >>> check_preset("cpus")
-        Traceback (most recent call last):
-        ...
-        lawscope.errors.LawscopeError: There is no preset 'cpus'; did you mean cpu?
-    """
+    """The preset, if there is one of that name."""
     if preset not in PRESETS:
         raise LawscopeError(f"There is no preset {preset!r}; {_offer(preset, list(PRESETS))}")
     return preset
 
 
-def check_mode(mode: str) -> str:
-    """The mode, if networks can be measured in it.
-
-    Example:
-        >>> check_mode("train")
-        'train'
-    """
-    if mode not in MODES:
-        raise LawscopeError(f"--mode {mode} is not known; choose {' or '.join(MODES)}.")
-    return mode
+def import_families() -> None:
+    """Import every module of every family, so that what it registers is known."""
+    for module in _modules(os.environ.get(VARIABLE, ""), shared=True).values():
+        with suppress(Exception):  # a file that cannot be imported registers nothing
+            import_module(module)
 
 
 def _offer(asked: object, choices: list[str]) -> str:
@@ -132,12 +106,15 @@ def _offer(asked: object, choices: list[str]) -> str:
 
 
 @lru_cache(maxsize=8)
-def _modules(own: str) -> dict[str, str]:
-    """The module of every study by the study's name; nothing is imported but the families."""
-    found: dict[str, str] = {}
-    for package in filter(None, ("lawscope.studies", *own.split(","))):
-        found.update(_walk(package.strip()))
-    return found
+def _modules(own: str, shared: bool = False) -> dict[str, str]:
+    """The module of every study by the study's name; nothing is imported but the families.
+
+    What a family's studies share lives in modules whose names begin with an underscore; these come
+    too where ``shared``.
+    """
+    packages = filter(None, ("lawscope.studies", *own.split(",")))
+    found = dict(pair for package in packages for pair in _walk(package.strip()))
+    return {name: module for name, module in found.items() if shared or "/-" not in name}
 
 
 def _walk(package: str) -> Iterator[tuple[str, str]]:
@@ -145,7 +122,7 @@ def _walk(package: str) -> Iterator[tuple[str, str]]:
         root = import_module(package)
     except Exception as error:
         raise LawscopeError(
-            f"{VARIABLE} names {package}, which cannot be imported ({_told(error)}); check "
+            f"{VARIABLE} names {package}, which cannot be imported ({_say(error)}); check "
             "PYTHONPATH."
         ) from error
     for family in pkgutil.iter_modules(root.__path__):
@@ -155,14 +132,11 @@ def _walk(package: str) -> Iterator[tuple[str, str]]:
         try:
             modules = list(pkgutil.iter_modules(import_module(home).__path__))
         except Exception as error:
-            words = f"{_file_of(home)} cannot be imported ({_told(error)}); its family is left out."
+            words = f"{_file_of(home)} cannot be imported ({_say(error)}); its family is left out."
             warnings.warn(words, LawscopeWarning, stacklevel=2)
             continue
         for module in modules:
-            # What a family's studies share lives in modules whose names begin with an underscore.
-            if not module.name.startswith("_"):
-                name = f"{family.name}/{module.name}".replace("_", "-")
-                yield name, f"{home}.{module.name}"
+            yield f"{family.name}/{module.name}".replace("_", "-"), f"{home}.{module.name}"
 
 
 def _file_of(module: str) -> str:
@@ -170,5 +144,5 @@ def _file_of(module: str) -> str:
     return module if spec is None or spec.origin is None else spec.origin
 
 
-def _told(error: Exception) -> str:
+def _say(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -1,24 +1,43 @@
-"""What a study found: numbers, and its claims with their verdicts."""
+"""What a study found, in memory and on disk.
+
+::
+
+    <out>/<family>/<name>.<preset>.json   the result of one study
+          <family>/<name>.<preset>.png    its figure
+          <family>.json                   all studies of the family at ``cpu``, compact
+          <family>.<preset>.json          the same at another preset
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lawscope.errors import LawscopeError
-from lawscope.studies.entry import versions
-from lawscope.studies.registry import find
-from lawscope.studies.study import NOT_TRIED, Judged, Study
+from lawscope.files import write_whole
+from lawscope.studies.entry import today, versions
+from lawscope.studies.registry import check_preset, find
+from lawscope.studies.study import (
+    NOT_TRIED,
+    PRESETS,
+    Column,
+    Judged,
+    Judgement,
+    JudgingError,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-DONE, FAILED = "done", "failed"
+DONE, FAILED, FAILED_CHECK = "done", "failed", "failed check"
+DEFAULT_OUT = Path("lawscope-studies")
 DIGITS = 6
-_NAMES_OF_FLOATS = ("nan", "inf", "-inf")
+_LISTS = ("claims", "questions", "checks")
 
 
 @dataclass(frozen=True)
@@ -29,12 +48,13 @@ class StudyResult:
         name: ``family/name``.
         preset: smoke, cpu or paper.
         settings: of the preset, with ``seeds`` as asked for.
-        numbers: what was measured.
-        claims: each with the measured value and its verdict.
+        numbers: what was measured, by protocol.
+        judgement: claims, questions and checks, each with a column per protocol.
         seconds: core-seconds of its trainings, also of those found in the store, and of measuring.
         date: when it was measured, UTC.
         versions: of lawscope, torch, numpy and Python.
-        status: ``"done"``; ``"not tried"`` where a dataset is absent; ``"failed"``.
+        status: ``"done"``; ``"failed check"`` where the study's own check fails; ``"not tried"``
+            where a dataset is absent; ``"failed"``.
         why: of a study that is not done, one sentence.
         trace: of a failed one, where; not kept in files.
     """
@@ -42,8 +62,8 @@ class StudyResult:
     name: str
     preset: str
     settings: Mapping[str, Any]
-    numbers: Mapping[str, Any]
-    claims: tuple[Judged, ...]
+    numbers: Mapping[str, Mapping[str, Any]]
+    judgement: Judgement
     seconds: float
     date: str
     versions: Mapping[str, str] = field(default_factory=versions)
@@ -52,89 +72,196 @@ class StudyResult:
     trace: str = field(default="", compare=False)
 
     @property
-    def mode(self) -> str:
-        """In which mode the networks were measured, eval or train."""
-        return str(self.settings.get("mode", "eval"))
+    def claims(self) -> tuple[Judged, ...]:
+        return self.judgement.claims
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """The verdict of every claim: shown, not shown or not tried."""
+        """The verdict on every claim, under the authors' protocol where there is one."""
         return {claim.text: claim.verdict for claim in self.claims}
 
     def table(self) -> pd.DataFrame:
-        """One row per claim: the paper's number, ours, the verdict."""
+        """Return one row per claim and protocol: the paper's number, ours, the verdict."""
         import pandas as pd
 
-        columns = {"text": "claim", "paper": "paper", "measured": "measured",
-                   "verdict": "verdict", "why": "why"}  # fmt: skip
-        rows = [asdict(claim) for claim in self.claims]
-        return pd.DataFrame(rows, columns=list(columns)).rename(columns=columns)
+        rows = [
+            [claim.text, claim.paper, protocol, column.measured, column.verdict, column.why]
+            for claim in self.claims
+            for protocol, column in claim.columns.items()
+        ]
+        columns = ["claim", "paper", "protocol", "measured", "verdict", "why"]
+        return pd.DataFrame(rows, columns=columns)
 
-    def plot(self) -> Figure:
-        """The study's figure, drawn from the numbers.
+    def plot(self, protocol: str | None = None) -> Figure:
+        """Draw the study's figure.
+
+        Args:
+            protocol: of which numbers; by default of those that decide.
 
         Raises:
             LawscopeError: nothing was measured.
         """
-        if self.status != DONE:
+        if not self.numbers:
             raise LawscopeError(f"{self.name} has no figure: {self.why}")
-        return find(self.name).figure(dict(self.numbers))
+        return find(self.name).figure(dict(self.main_numbers(protocol)))
+
+    def main_numbers(self, protocol: str | None = None) -> Mapping[str, Any]:
+        """Return the numbers of one protocol; by default of the study's first."""
+        wanted = (protocol,) if protocol else (*find(self.name).protocols, *self.numbers)
+        for each in wanted:
+            if each in self.numbers:
+                return self.numbers[each]
+        raise LawscopeError(f"{self.name} was not measured under the protocol {protocol!r}.")
 
     def to_dict(self, digits: int | None = None) -> dict[str, Any]:
-        """All of it as JSON values; NaN and infinities by their names.
+        """Return all of it as JSON values; NaN and infinities by their names.
 
         Args:
             digits: significant digits of numbers; None keeps all.
         """
+        why = {"why": self.why} if self.why else {}
+        lists = {each: [_short(j) for j in getattr(self.judgement, each)] for each in _LISTS}
         document = {
-            "name": self.name,
-            "preset": self.preset,
-            "status": self.status,
-            **({"why": self.why} if self.why else {}),
-            "seconds": round(self.seconds, 1),
-            "date": self.date,
-            "versions": dict(self.versions),
-            "settings": dict(self.settings),
-            "claims": [asdict(claim) for claim in self.claims],
-            "numbers": dict(self.numbers),
-        }
+            "name": self.name, "preset": self.preset, "status": self.status, **why,
+            "seconds": round(self.seconds, 1), "date": self.date, "versions": self.versions,
+            "settings": self.settings, **lists, "numbers": self.numbers,
+        }  # fmt: skip
         written: dict[str, Any] = to_json(document, digits)
         return written
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> StudyResult:
-        """What :meth:`to_dict` wrote."""
-        known = {k: document[k] for k in ("name", "preset", "date")}
+        known = {k: document[k] for k in ("name", "preset", "status", "date")}
         return cls(
             **known,
             settings=dict(document["settings"]),
             seconds=float(document["seconds"]),
             numbers=from_json(document["numbers"]),
-            claims=tuple(Judged(**from_json(claim)) for claim in document["claims"]),
+            judgement=Judgement(*(tuple(map(_judged, document[each])) for each in _LISTS)),
             versions=dict(document["versions"]),
-            status=document["status"],
             why=document.get("why", ""),
         )
 
 
+def judge(result: StudyResult) -> StudyResult:
+    """Judge the numbers of a result by today's claims.
+
+    A sentence whose evaluation raises makes the study a failed one; its numbers are kept.
+    """
+    study = find(result.name)
+    numbers = {p: dict(result.numbers[p]) for p in study.protocols if p in result.numbers}
+    try:
+        judgement = study.judge(numbers, result.preset)
+    except JudgingError as error:
+        return replace(result, judgement=Judgement(), status=FAILED, why=str(error))
+    status, why = DONE, ""
+    if judgement.broken:
+        status, why = FAILED_CHECK, f"{'; '.join(judgement.broken)}: this must be so and is not"
+    return replace(result, judgement=judgement, status=status, why=why)
+
+
 def without_numbers(
-    study: Study, *, name: str, preset: str, settings: Mapping[str, Any], status: str, why: str,
-    date: str, trace: str = "",
-) -> StudyResult:  # fmt: skip
-    """The result of a study that could not be measured: every claim is not tried, and why."""
-    claims = tuple(Judged(c.text, c.paper, None, NOT_TRIED, why) for c in study.claims)
-    return StudyResult(
-        name, preset, settings, {}, claims, 0.0, date, status=status, why=why, trace=trace
+    name: str, preset: str, settings: Mapping[str, Any], status: str, why: str, trace: str = ""
+) -> StudyResult:
+    """Return the result of a study that could not be measured: no claim is tried, and why."""
+    study = find(name)
+    column = {study.protocols[0]: Column(None, NOT_TRIED, why)}
+    judgement = Judgement(tuple(Judged(c.text, column, c.paper, c.figure) for c in study.claims))
+    now, used = today(), versions()
+    return StudyResult(name, preset, settings, {}, judgement, 0.0, now, used, status, why, trace)
+
+
+def result_file(out: Path, name: str, preset: str, form: str = "json") -> Path:
+    """Return where a result lies, or its figure (``form="png"``)."""
+    return out / f"{name}.{preset}.{form}"
+
+
+def summary_file(out: Path, name: str, preset: str) -> Path:
+    """Return where the summary of a study's family lies; that of ``cpu`` has the plain name."""
+    family = name.partition("/")[0]
+    return out / (f"{family}.json" if preset == "cpu" else f"{family}.{preset}.json")
+
+
+def save(result: StudyResult, out: Path, picture: bytes | None = None) -> Path:
+    """Write a result and its figure, and return the path of the result."""
+    path = result_file(out, result.name, result.preset)
+    _write(result, path)
+    figure = path.with_suffix(".png")
+    if picture is not None:
+        write_whole(picture, figure)
+    else:
+        figure.unlink(missing_ok=True)  # an older figure would not be of these numbers
+    return path
+
+
+def save_family(results: Sequence[StudyResult], path: Path) -> None:
+    """Write the summary of a family: what is committed, rendered, and read by ``show``.
+
+    Versions stand once, for all; one line per study, so that a new run is a readable change.
+    """
+    family = results[0].name.partition("/")[0]
+    head = {"family": family, "date": today(), "versions": dict(results[0].versions)}
+    documents = [result.to_dict(DIGITS) for result in results]
+    for each in documents:
+        del each["versions"]
+    lines = ",\n".join(json.dumps(d, ensure_ascii=False, allow_nan=False) for d in documents)
+    write_whole(f'{json.dumps(head)[:-1]}, "studies": [\n{lines}\n]}}\n', path)
+
+
+def load(name: str, out: Path, preset: str | None = None) -> StudyResult:
+    """Return the latest result of a study, from its own file or from the summary of its family.
+
+    Args:
+        name: ``family/name``.
+        out: the folder of results.
+        preset: which one; None takes the latest.
+
+    Raises:
+        LawscopeError: there is none, or the file is damaged or may not be read.
+    """
+    find(name)  # an unknown name is not the same as one that was never run
+    presets = PRESETS if preset is None else (check_preset(preset),)
+    for file in (result_file, summary_file):
+        results = [r for each in presets for r in load_results(file(out, name, each))]
+        if found := [result for result in results if result.name == name]:
+            return max(found, key=lambda result: result.date)
+    at = f" at preset {preset}" if preset else ""
+    raise LawscopeError(
+        f"There is no result of {name}{at} in {out}; run the study first, or name another folder "
+        "of results."
     )
 
 
-def to_json(value: Any, digits: int | None = None) -> Any:
-    """Plain JSON values: numpy and torch scalars as numbers, arrays as lists, NaN by its name.
+def load_results(path: Path) -> list[StudyResult]:
+    """Return the results in a file: one, or those of a family; none where there is no such file."""
+    document = _read(path)
+    if document is None:
+        return []
+    try:
+        if "family" not in document:
+            return [StudyResult.from_dict(document)]
+        shared = {"versions": document["versions"]}
+        return [StudyResult.from_dict({**shared, **study}) for study in document["studies"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LawscopeError(
+            f"{path} is not a whole result ({error!r}); run the study again."
+        ) from error
 
-    Example:
-        >>> to_json({"r": (1.23456789, float("nan"))}, digits=4)
-        {'r': [1.235, 'nan']}
-    """
+
+def judge_file(path: Path) -> list[StudyResult]:
+    """Judge the stored numbers of a file again by today's claims, and write them back."""
+    results = [judge(result) for result in load_results(path)]
+    if not results:
+        raise LawscopeError(f"There are no results in {path}.")
+    if "family" in (_read(path) or {}):
+        save_family(results, path)
+    else:
+        _write(results[0], path)
+    return results
+
+
+def to_json(value: Any, digits: int | None = None) -> Any:
+    """Return plain JSON values: scalars as numbers, arrays as lists, NaN by its name."""
     if isinstance(value, Mapping):
         return {str(key): to_json(inside, digits) for key, inside in value.items()}
     if isinstance(value, (list, tuple)):
@@ -142,7 +269,9 @@ def to_json(value: Any, digits: int | None = None) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
-        return _float_to_json(float(value), digits)
+        if not math.isfinite(value):
+            return str(float(value))
+        return float(value) if digits is None else float(f"{value:.{digits}g}")
     if hasattr(value, "tolist"):
         return to_json(value.tolist(), digits)
     raise LawscopeError(
@@ -152,22 +281,41 @@ def to_json(value: Any, digits: int | None = None) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """The inverse of :func:`to_json`.
-
-    Example:
-        >>> from_json({"r": [1.0, "inf"]})
-        {'r': [1.0, inf]}
-    """
+    """Return the inverse of :func:`to_json`."""
     if isinstance(value, dict):
         return {key: from_json(inside) for key, inside in value.items()}
     if isinstance(value, list):
         return [from_json(inside) for inside in value]
-    if isinstance(value, str) and value in _NAMES_OF_FLOATS:
-        return float(value)
-    return value
+    return float(value) if value in ("nan", "inf", "-inf") else value
 
 
-def _float_to_json(value: float, digits: int | None) -> float | str:
-    if not math.isfinite(value):
-        return str(value)
-    return value if digits is None else float(f"{value:.{digits}g}")
+def _short(judged: Judged) -> dict[str, Any]:
+    """A sentence without what it does not have."""
+    return {name: value for name, value in asdict(judged).items() if value != ""}
+
+
+def _judged(document: Mapping[str, Any]) -> Judged:
+    columns = {name: Column(**from_json(each)) for name, each in document["columns"].items()}
+    return Judged(**{**document, "columns": columns})
+
+
+def _write(result: StudyResult, path: Path) -> None:
+    write_whole(json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n", path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError as error:
+        raise LawscopeError(
+            f"{path} may not be read; change its permissions or name another folder of results."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise LawscopeError(
+            f"{path} is not a readable result ({error}); remove it and run the study again."
+        ) from error
+    if not isinstance(document, dict):
+        raise LawscopeError(f"{path} is not a result; remove it and run the study again.")
+    return document

@@ -1,259 +1,206 @@
-"""Who trains what, and when a study can be measured.
-
-The runner is one loop in one process. It claims the trainings that are missing, hands stacks of
-them to the crew, writes what comes back into the store, and has a study measured as soon as its
-last training is there. Workers hold nothing: one that dies loses only what it was doing.
-"""
+"""Running studies: from a name to results on disk."""
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import sys
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-from lawscope import __version__
-from lawscope.studies.crew import Crew, Done, Event, Job, Lost, Raised, Retried, Told
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.studies.datasets import find_absent
 from lawscope.studies.display import Display
-from lawscope.studies.entry import DamagedEntryError, Packed
-from lawscope.studies.jobs import Measure, Measured, Train
-from lawscope.studies.plan import Training, each_once
-from lawscope.studies.stacks import Stack, stacks_of
-from lawscope.studies.store import Claim, Store
-from lawscope.studies.undertaking import Failure, Undertaking
+from lawscope.studies.entry import today
+from lawscope.studies.job import Measured
+from lawscope.studies.plan import Training, with_starts
+from lawscope.studies.pool import Pool, Workers, usable_cores
+from lawscope.studies.ray import RayWorkers, check_place
+from lawscope.studies.registry import check_preset, choose, find
+from lawscope.studies.result import (
+    DEFAULT_OUT,
+    FAILED,
+    StudyResult,
+    judge,
+    result_file,
+    save,
+    save_family,
+    summary_file,
+    without_numbers,
+)
+from lawscope.studies.scheduler import Failure, PlannedStudy, Scheduler
+from lawscope.studies.store import Store
+from lawscope.studies.study import NOT_TRIED, Judgement
+from lawscope.whole_number import whole_number
 
-POLL_SECONDS = 0.5
 
-
-class Runner:
-    """Carries out undertakings.
+def run(
+    name: str,
+    *,
+    preset: str = "cpu",
+    seeds: int | None = None,
+    jobs: int | None = None,
+    on: str = "local",
+    out: str | Path = DEFAULT_OUT,
+    store: str | Path | None = None,
+    show: bool | None = None,
+) -> StudyResult:
+    """Run one study: train what the store does not have, measure, judge, write the result.
 
     Args:
-        store: where finished trainings are and go.
-        trainers: the crew that trains.
-        measurers: the crew that measures; on this machine the same.
-        display: what is shown meanwhile.
-        finish: told of each undertaking that is over, with its measurement or why there is none.
-        cost: seconds of one training, by estimate.
+        name: ``family/name``.
+        preset: ``"smoke"`` (seconds), ``"cpu"`` (minutes) or ``"paper"`` (the paper's settings).
+        seeds: how many, instead of what the preset says.
+        jobs: worker processes; by default one for each usable core.
+        on: ``"local"``, ``"ray"`` for a Ray of its own, or ``"ray://host:port"``.
+        out: folder for the result and its figure.
+        store: folder of finished trainings; by default ``LAWSCOPE_STORE`` or the user's cache.
+        show: force or forbid the progress bars.
+
+    Returns:
+        The result; ``not tried`` where a dataset is absent.
+
+    Raises:
+        LawscopeError: something asked for does not exist, or the study failed.
     """
+    find(name)
+    (result,) = run_many(
+        name, preset=preset, seeds=seeds, jobs=jobs, on=on, out=out, store=store, show=show
+    )
+    if result.status == FAILED:
+        raise LawscopeError(f"{name} failed: {result.why}")
+    return result
 
-    def __init__(
-        self,
-        store: Store,
-        trainers: Crew,
-        measurers: Crew,
-        display: Display,
-        finish: Callable[[Undertaking, Measured | Failure], None],
-        cost: Callable[[Training], float],
-    ) -> None:
-        self._store = store
-        self._trainers = trainers
-        self._measurers = measurers
-        self._display = display
-        self._finish = finish
-        self._cost = cost
-        self._tickets = itertools.count(1)
-        self._open: list[Undertaking] = []
-        self._waiting: list[Stack] = []
-        self._elsewhere: list[Stack] = []  # another process is training these
-        self._look_again = 0.0
-        self._training: dict[int, tuple[Stack, list[Claim]]] = {}
-        self._measuring: dict[int, Undertaking] = {}
-        self._stored: set[str] = set()
-        self._mended: set[str] = set()  # starts that were damaged once in this run
-        self._failed: dict[str, Failure] = {}
-        self._wanted: dict[str, Training] = {}  # with all epochs that any study asks for
 
-    def run(self, undertakings: Iterable[Undertaking]) -> None:
-        """Train what is missing and measure everything."""
-        self._open = list(undertakings)
-        self._wanted = each_once(t for study in self._open for t in study.needed.values())
-        self._plan(self._wanted)
-        try:
-            while self._open or self._measuring:
-                self._begin_measuring()
-                self._begin_training()
-                for event in self._events():
-                    self._heed(event)
-        finally:
-            for _, claims in self._training.values():
-                _release(claims)
+def run_many(
+    target: str = "all",
+    *,
+    preset: str = "cpu",
+    seeds: int | None = None,
+    jobs: int | None = None,
+    on: str = "local",
+    out: str | Path = DEFAULT_OUT,
+    store: str | Path | None = None,
+    show: bool | None = None,
+) -> list[StudyResult]:
+    """Run a study, a family or all of them; arguments as in :func:`run`.
 
-    def _plan(self, trainings: Mapping[str, Training]) -> None:
-        missing = [t for t in trainings.values() if not self._store.sound(t)]
-        self._stored |= trainings.keys() - {t.key for t in missing}
-        self._waiting += stacks_of(missing, self._trainers.size, self._cost)
-        self._display.expect(sum(t.recipe.epochs for t in missing))
+    All trainings are planned together, so that workers stay busy. Each study is measured and its
+    result written as soon as its trainings are there. A study that fails does not stop the others.
 
-    def _train_again(self, keys: Iterable[str]) -> None:
-        """Plan anew those whose entries are not sound any more."""
-        again = {key: self._wanted[key] for key in keys}
-        self._stored -= again.keys()
-        self._plan(again)
+    Returns:
+        The results in the order of the catalogue, also of studies that failed or were not tried.
+    """
+    chosen = choose(target)
+    check_preset(preset)
+    check_place(on)
+    seeds = seeds if seeds is None else whole_number("seeds", seeds, 1, "trains nothing")
+    jobs = jobs if jobs is None else whole_number("jobs", jobs, 1, "trains nothing")
+    runner = Runner(Store.default(store), _check_writable(Path(out)), preset, seeds)
+    studies = runner.plan(chosen)
+    if studies:
+        runner.run(studies, jobs, on, show)
+    results = [runner.results[name] for name in chosen]
+    if target not in chosen:
+        for family in dict.fromkeys(name.partition("/")[0] for name in chosen):
+            own = [r for r in results if r.name.startswith(f"{family}/")]
+            save_family(own, summary_file(Path(out), own[0].name, preset))
+    return results
 
-    def _lost(self, needed: Mapping[str, Training]) -> list[Failure]:
-        """Why some of these cannot be had.
 
-        A training that failed is no loss where an older entry has the epochs that are needed here.
-        """
-        failed = [(self._failed[key], t) for key, t in needed.items() if key in self._failed]
-        return [why for why, training in failed if not self._store.sound(training)]
+@dataclass(eq=False)
+class Runner:
+    """Runs studies together; ``results`` by name."""
 
-    def _settled(self, needed: Mapping[str, Training]) -> bool:
-        """Whether none of these is still to be trained."""
-        return needed.keys() <= self._stored | self._failed.keys()
+    store: Store
+    out: Path
+    preset: str
+    seeds: int | None = None
+    results: dict[str, StudyResult] = field(default_factory=dict)
 
-    def _begin_measuring(self) -> None:
-        for study in list(self._open):
-            if failures := self._lost(study.needed):
-                self._open.remove(study)
-                self._finish(study, failures[0])
-            elif self._measurers.free and self._settled(study.needed):
-                self._open.remove(study)
-                job = Measure(study.name, dict(study.settings), self._store.folder)
-                ticket = self._submit(self._measurers, job, f"measuring {study.name}", None)
-                self._measuring[ticket] = study
-
-    def _begin_training(self) -> None:
-        if self._elsewhere and time.monotonic() >= self._look_again:
-            self._waiting += self._elsewhere
-            self._elsewhere = []
-            self._look_again = time.monotonic() + POLL_SECONDS
-        for stack in list(self._waiting):
-            if not self._trainers.free:
-                break
-            if self._ready(stack):
-                self._waiting.remove(stack)
-                self._begin(stack)
-        self._display.waiting(sum(len(stack.trainings) for stack in self._elsewhere))
-
-    def _ready(self, stack: Stack) -> bool:
-        """Whether all it begins from is stored; a stack whose start failed fails with it."""
-        if lost := self._lost(stack.starts):
-            self._waiting.remove(stack)
-            self._fail(stack, lost[0])
-            return False
-        return self._settled(stack.starts)
-
-    def _begin(self, stack: Stack) -> None:
-        """Claim what another process has not claimed or finished meanwhile, and train that."""
-        claims: list[Claim] = []
-        try:
-            if ours := self._claim(stack, claims):
-                stack = stack.only(ours)
-                starts = tuple((t, self._store.read(t)) for t in stack.starts.values())
-                job = Train(stack.trainings, starts)
-                ticket = self._submit(self._trainers, job, stack.describe(), stack.epochs)
-                self._training[ticket] = (stack, claims)
-        except DamagedEntryError as error:
-            _release(claims)
-            self._mend_starts(stack, error)
-        except BaseException:
-            _release(claims)
-            raise
-
-    def _claim(self, stack: Stack, claims: list[Claim]) -> list[Training]:
-        """The trainings of a stack that are ours to do; their claims are added to ``claims``."""
-        ours, theirs = [], []
-        for training in stack.trainings:
-            claim = self._store.claim(training.key)
-            if claim is None:
-                theirs.append(training)
+    def plan(self, names: list[str]) -> list[PlannedStudy]:
+        planned = {name: self._trainings(name) for name in names}
+        absent = find_absent({t.data for needed in planned.values() for t in needed.values()})
+        studies = []
+        for name, needed in planned.items():
+            if name in self.results:
                 continue
-            claims.append(claim)
-            if self._store.sound(training):
-                claims.pop().release()
-                self._stored.add(training.key)
-                self._display.expect(-training.recipe.epochs)
-            else:
-                # What an entry of other epochs keeps, some study needs: the new one keeps it too.
-                ours.append(training.keeping(self._store.kept(training)))
-                self._store.discard_damaged(training)
-        if theirs:
-            self._elsewhere.append(stack.only(theirs))
-        return ours
+            settings = self._settings(name)
+            sources = {training.data.source for training in needed.values()}
+            if why := " ".join(absent[source] for source in absent if source in sources):
+                self.results[name] = without_numbers(name, self.preset, settings, NOT_TRIED, why)
+                continue
+            result = result_file(self.out, name, self.preset)
+            self.store.note_use(name, self.preset, result, needed)
+            studies.append(PlannedStudy(name, settings, needed))
+        return studies
 
-    def _mend_starts(self, stack: Stack, error: DamagedEntryError) -> None:
-        """What a stack begins from was damaged after it was planned: train that again, once."""
-        starts = {key: t for key, t in stack.starts.items() if key not in self._mended}
-        if not starts:
-            self._fail(stack, Failure(str(error)))
-            return
-        self._mended |= starts.keys()
-        self._waiting.append(stack)
-        self._train_again(starts.keys())
+    def run(
+        self, studies: list[PlannedStudy], jobs: int | None, on: str, show: bool | None
+    ) -> None:
+        from lawscope.studies.execute import estimate_seconds
 
-    def _submit(self, crew: Crew, job: Job, words: str, total: int | None) -> int:
-        ticket = next(self._tickets)
-        self._display.begin(ticket, words, total)
-        crew.submit(ticket, job)
-        return ticket
-
-    def _events(self) -> list[Event]:
-        if self._measurers is self._trainers:
-            return list(self._trainers.events(POLL_SECONDS))
-        half = POLL_SECONDS / 2
-        return [*self._trainers.events(half), *self._measurers.events(half)]
-
-    def _heed(self, event: Event) -> None:
-        if isinstance(event, Told):
-            self._display.advance(event.ticket, event.news)
-        elif isinstance(event, Retried):
-            self._display.say("A worker was lost; its work is begun again.")
-        elif event.ticket in self._training:
-            self._trained(event)
-        elif event.ticket in self._measuring:
-            self._measured(event)
-
-    def _trained(self, event: Done | Raised | Lost) -> None:
-        stack, claims = self._training[event.ticket]
+        pool = Pool(jobs or usable_cores())
+        trainers: Workers = pool if on == "local" else RayWorkers(on, jobs)
         try:
-            failure = self._keep(stack, event.value) if isinstance(event, Done) else None
+            # Ray reports lost workers on standard output, where a caller may print JSON.
+            with redirect_stdout(sys.stderr), Display(show) as display:
+                scheduler = Scheduler(
+                    self.store, trainers, pool, display, self.finish, estimate_seconds
+                )
+                scheduler.run(studies)
         finally:
-            _release(claims)
-            del self._training[event.ticket]
-        self._display.end(event.ticket, stack.epochs if isinstance(event, Done) else 0)
-        if isinstance(event, Raised | Lost):
-            if len(stack.trainings) > 1:
-                # One may be at fault, or all too large together: each is tried on its own.
-                self._waiting[:0] = [stack.only([training]) for training in stack.trainings]
-                return
-            trace = event.trace if isinstance(event, Raised) else ""
-            failure = Failure(f"{stack.describe()}: {event.why}", trace)
-        if failure is not None:
-            self._fail(stack, failure)
+            pool.close()
+            trainers.close()
 
-    def _keep(self, stack: Stack, trained: Sequence[Packed]) -> Failure | None:
-        """Store what a worker has trained; why not, where it is not what was asked for."""
-        if [packed.record["key"] for packed in trained] != [t.key for t in stack.trainings]:
-            return Failure(
-                f"{stack.describe()}: the worker has another version of lawscope than this process "
-                f"({__version__}); install the same on every machine and give the command again"
-            )
-        for packed in trained:
-            self._store.write(packed)
-            self._stored.add(packed.record["key"])
-        return None
+    def finish(self, study: PlannedStudy, outcome: Measured | Failure) -> None:
+        named = (study.name, self.preset, study.settings)
+        if isinstance(outcome, Failure):
+            result = without_numbers(*named, FAILED, outcome.why, outcome.trace)
+        else:
+            seconds = self._core_seconds(study) + outcome.seconds
+            result = judge(StudyResult(*named, outcome.numbers, Judgement(), seconds, today()))
+            if outcome.why and not result.why:
+                result = replace(result, why=f"its figure could not be drawn: {outcome.why}")
+            save(result, self.out, outcome.picture)
+        self.results[study.name] = result
 
-    def _fail(self, stack: Stack, failure: Failure) -> None:
-        self._failed.update((training.key, failure) for training in stack.trainings)
+    def _trainings(self, name: str) -> dict[str, Training]:
+        """The trainings a study needs, by key; one whose plan raises has failed."""
+        settings: dict[str, Any] = {}
+        try:
+            settings = self._settings(name)
+            return with_starts(find(name).plan(settings))
+        except Exception as error:  # one study's mistake must not stop the others
+            why = f"plan: {type(error).__name__}: {error}"
+            self.results[name] = without_numbers(name, self.preset, settings, FAILED, why)
+            return {}
 
-    def _measured(self, event: Done | Raised | Lost) -> None:
-        study = self._measuring.pop(event.ticket)
-        self._display.end(event.ticket)
-        if isinstance(event, Done):
-            self._finish(study, event.value)
-            return
-        damaged = [key for key, t in study.needed.items() if not self._store.sound(t)]
-        # What was damaged then may be whole by now: another process has trained it again.
-        seen = isinstance(event, Raised) and event.kind == DamagedEntryError.__name__
-        if (damaged or seen) and not study.repaired:
-            study.repaired = True
-            self._train_again(damaged)
-            self._open.append(study)
-            return
-        self._finish(study, Failure(event.why, event.trace if isinstance(event, Raised) else ""))
+    def _settings(self, name: str) -> dict[str, Any]:
+        own = {} if self.seeds is None else {"seeds": self.seeds}
+        return {**find(name).settings[self.preset], **own}
+
+    def _core_seconds(self, study: PlannedStudy) -> float:
+        """What its trainings took, also those found in the store; without damaged ones."""
+        total = 0.0
+        for key in study.needed:
+            if (seconds := self.store.record(key).get("seconds")) is not None:
+                total += float(seconds)
+                continue
+            words = f"{self.store.place(key)} is damaged: the core-seconds of {study.name} lack it."
+            warnings.warn(words, LawscopeWarning, stacklevel=2)
+        return total
 
 
-def _release(claims: Iterable[Claim]) -> None:
-    for claim in claims:
-        claim.release()
+def _check_writable(out: Path) -> Path:
+    """Make the folder of results, before hours of training and not after."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        writable = os.access(out, os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise LawscopeError(f"out={out} cannot be written; choose another folder.")
+    return out

@@ -6,39 +6,41 @@
             entries/<key>/        run.json, <checksum>.safetensors
             locks/<key>.lock      held by the process that trains it; freed when that process ends
             unfinished/           entries being written; renamed into place when whole
-            uses/                 which result needs which entries
+            uses/                 which result needs which entries, for garbage collection
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import shutil
 import tempfile
+import time
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
 from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.files import write_whole
 from lawscope.studies import entry
 from lawscope.studies.plan import REVISION, Training
-from lawscope.studies.store_format import (
-    MARK,
-    PARTS,
-    VARIABLE,
-    cannot_read,
-    check_format,
-    write_mark,
-)
-from lawscope.zoo.folders import cache_dir
+from lawscope.zoo.storage import cache_dir
 
-if TYPE_CHECKING:
-    from lawscope.studies.finished import Run
-
+VARIABLE = "LAWSCOPE_STORE"
+FORMAT = 1
+MARK = "lawscope-store.json"
+# How names of files begin that are being written.
+TEMPORARY = ".lawscope-"
+PARTS = ("entries", "locks", "unfinished", "uses")
+# A study that was stopped half-way can be taken up again for so long.
+UNFINISHED_DAYS = 30.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
@@ -47,137 +49,122 @@ class FullDiskError(LawscopeError):
     """The disk of the store has no room left."""
 
 
-class Claim:
-    """The right to train and write one entry; ends with :meth:`release` or with the process."""
+@dataclass(frozen=True)
+class Use:
+    """A planned study: where its result goes, and which epochs of which entries it reads."""
 
-    def __init__(self, lock: FileLock) -> None:
-        self._lock = lock
+    study: str
+    preset: str
+    result: str
+    entries: dict[str, list[int]]
+    planned: float
 
-    def release(self) -> None:
-        """Let others have it."""
-        self._lock.release()
+    @property
+    def finished(self) -> bool:
+        return Path(self.result).exists()
+
+    @property
+    def kept(self) -> bool:
+        """Whether its entries are to be kept: the result is there or may still come."""
+        return self.finished or time.time() - self.planned < UNFINISHED_DAYS * 86400
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What garbage collection removed, or would: entries, leftovers of killed processes, bytes."""
+
+    entries: int
+    leftovers: int
+    bytes: int
 
 
 class Store:
-    """A folder of finished trainings that many processes may use at once.
-
-    Example:
-        >>> import tempfile
-        >>> from lawscope.studies.plan import Network
-        >>> store = Store(tempfile.mkdtemp())
-        >>> store.sound(Training(Network.of("feedforward", depth=4)))
-        False
-    """
+    """A folder of finished trainings that many processes may use at once."""
 
     def __init__(self, folder: str | Path) -> None:
-        """Open the store in ``folder``, which is made if it does not exist.
-
-        Raises:
-            LawscopeError: the folder is something else, of another version, or not writable.
-        """
+        """Open the store in ``folder``, which is made if it does not exist."""
         self.folder = Path(folder).expanduser().absolute()
-        check_format(self.folder)
-        try:
+        self._check_format()
+        with self._access("written"):
             for part in PARTS:
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
             if not (self.folder / MARK).exists():
-                write_mark(self.folder)
-        except OSError as error:
-            raise self.cannot_write(error) from error
+                write_whole(json.dumps({"format": FORMAT}), self.folder / MARK)
 
     @classmethod
     def default(cls, folder: str | Path | None = None) -> Store:
-        """``folder``, or what ``LAWSCOPE_STORE`` names, or a folder in the user's cache."""
+        """Open ``folder``, or what ``LAWSCOPE_STORE`` names, or a folder in the user's cache."""
         return cls(folder or os.environ.get(VARIABLE) or cache_dir() / "studies")
 
+    # Reading.
+
     def place(self, key: str) -> Path:
-        """The folder of an entry, whether it is there or not."""
         return self.folder / "entries" / key
 
-    def sound(self, training: Training) -> bool:
-        """Whether the training is here and undamaged, with the epochs asked for."""
-        try:
-            entry.read(self.place(training.key), training)
-        except entry.DamagedEntryError:
-            return False
-        return True
+    def has(self, training: Training) -> bool:
+        """Return whether the training is here and undamaged, with the epochs asked for."""
+        with suppress(entry.DamagedEntryError):
+            return bool(self.read(training))
+        return False
 
     def read(self, training: Training) -> entry.Packed:
-        """The entry of a training, checked.
-
-        Raises:
-            DamagedEntryError: it is not there, damaged, or lacks an epoch asked for.
-        """
+        """Read and check the entry of a training."""
         return entry.read(self.place(training.key), training)
 
-    def kept(self, training: Training) -> set[int]:
-        """The epochs that the record of its entry names; none where there is no such record."""
-        return set(self._record(training.key).get("kept", ()))
-
-    def keeps(self, key: str, epochs: Iterable[int]) -> bool:
-        """Whether an entry of this revision has the weights after these epochs, by its record."""
-        record = self._record(key)
-        return _revision(record) == REVISION and set(epochs) <= set(record.get("kept", ()))
-
-    def revision(self, key: str) -> int:
-        """The revision that trained an entry; 0 where its record cannot be read."""
-        return _revision(self._record(key))
-
-    def _record(self, key: str) -> dict[str, Any]:
-        try:
-            return entry.read_record(self.place(key))
-        except entry.DamagedEntryError:
-            return {}
-
-    def run(self, training: Training) -> Run:
-        """The finished training; what a :class:`~lawscope.studies.lab.Lab` reads."""
+    def run(self, training: Training) -> entry.Run:
+        """Return the finished training; what a :class:`~lawscope.studies.lab.Lab` reads."""
         return entry.unpack(self.read(training), training)
 
-    def claim(self, key: str) -> Claim | None:
-        """The right to write an entry, or None while another process has it."""
-        lock = FileLock(self.folder / "locks" / f"{key}.lock", thread_local=False)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            return None
-        except OSError as error:
-            raise self.cannot_write(error) from error
-        return Claim(lock)
+    def record(self, key: str) -> dict[str, Any]:
+        """Return the record of an entry; empty where it cannot be read."""
+        with suppress(entry.DamagedEntryError):
+            return entry.read_record(self.place(key))[0]
+        return {}
 
-    def held(self) -> list[str]:
-        """The keys that some process is training now."""
+    def kept(self, key: str) -> set[int]:
+        """Return the epochs that an entry of this revision has, by its record."""
+        record = self.record(key)
+        return set(record.get("kept", ())) if _revision(record) == REVISION else set()
+
+    def entries(self) -> list[str]:
+        with self._access("read"):
+            return sorted(p.name for p in (self.folder / "entries").iterdir() if p.is_dir())
+
+    def size(self, key: str) -> int:
+        return _size(self.place(key))
+
+    # Locks.
+
+    def lock(self, key: str) -> FileLock | None:
+        """Take the right to write an entry, until release(); None while another process has it."""
+        lock = FileLock(self.folder / "locks" / f"{key}.lock", thread_local=False)
+        with self._access("written"):
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                return None
+        return lock
+
+    def locked(self) -> list[str]:
+        """Return the keys that some process is training now."""
         keys = []
         for path in sorted((self.folder / "locks").glob("*.lock")):
-            claim = self.claim(path.stem)
-            if claim is None:
-                keys.append(path.stem)
+            if lock := self.lock(path.stem):
+                lock.release()
             else:
-                claim.release()
+                keys.append(path.stem)
         return keys
 
-    def write(self, packed: entry.Packed) -> None:
-        """Keep an entry: whole or not at all. The caller holds its claim.
+    # Writing; the caller holds the lock of the entry.
 
-        Raises:
-            FullDiskError: no room; says what is saved and how to go on.
-            LawscopeError: the store cannot be written.
-        """
-        key = packed.record["key"]
-        try:
-            temporary = Path(tempfile.mkdtemp(prefix=f"{key}-", dir=self.folder / "unfinished"))
-            try:
-                entry.write(packed, temporary)
-                self._put_in_place(temporary, packed)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
-        except OSError as error:
-            raise self.cannot_write(error) from error
+    def write(self, packed: entry.Packed) -> None:
+        """Keep an entry, whole or not at all."""
+        with self._access("written"), self._temporary(packed.record["key"]) as folder:
+            entry.write(packed, Path(folder))
+            self._put_in_place(Path(folder), packed)
 
     def _put_in_place(self, temporary: Path, packed: entry.Packed) -> None:
-        """Rename an entry into place, unless one as good has come there meanwhile.
-
-        One that keeps fewer epochs gives way.
-        """
+        """Rename an entry into place, unless one as good is there; one with fewer epochs goes."""
         place = self.place(packed.record["key"])
         try:
             temporary.rename(place)
@@ -188,83 +175,178 @@ class Store:
         try:
             entry.read_for(place, packed.record["settings"], packed.record["kept"])
         except entry.DamagedEntryError:
-            entry.give_way(place, temporary)
+            entry.replace_entry(place, temporary)
         else:
             words = f"{place} was trained twice: another machine did not see its lock. One is kept."
             warnings.warn(words, LawscopeWarning, stacklevel=4)
 
-    def discard_damaged(self, training: Training) -> None:
-        """Remove the entry if it is damaged, and say so. The caller holds its claim.
+    def remove_damaged(self, training: Training) -> None:
+        """Remove the entry of a training if it is damaged, with a warning.
 
         One that lacks some epochs stays until the one that has them is written.
         """
-        place = self.place(training.key)
-        if not place.exists():
-            return
-        try:
-            entry.read(place, replace(training, checkpoints=()))
-        except entry.DamagedEntryError as error:
-            warnings.warn(f"{error} It is trained again.", LawscopeWarning, stacklevel=2)
-            self.remove(training.key)
+        if self.place(training.key).exists():
+            try:
+                self.read(replace(training, checkpoints=()))
+            except entry.DamagedEntryError as error:
+                warnings.warn(f"{error} It is trained again.", LawscopeWarning, stacklevel=2)
+                self.remove(training.key)
 
     def remove(self, key: str) -> bool:
-        """Take an entry away at once; the caller holds its claim.
-
-        Returns:
-            Whether it was there.
-
-        Raises:
-            LawscopeError: the store cannot be written.
-        """
-        place = self.place(key)
-        try:
+        """Remove an entry in one step, and return whether it was there."""
+        with self._access("written"):
             try:
-                self._bury(place)
+                # Moved away first, so that nobody sees half of it.
+                with self._temporary(key) as grave:
+                    self.place(key).rename(Path(grave) / "entry")
+            except FileNotFoundError:
+                return False
             except OSError as error:
                 if error.errno not in NO_ROOM:
                     raise
-                shutil.rmtree(place)  # file by file: this makes the room that a folder would need
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise self.cannot_write(error) from error
+                # File by file: this makes the room that a folder would need.
+                shutil.rmtree(self.place(key))
         return True
 
-    def _bury(self, place: Path) -> None:
-        """Move an entry away, then remove it: nobody sees half of it."""
-        grave = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=self.folder / "unfinished"))
-        try:
-            place.rename(grave / "entry")
-        finally:
-            shutil.rmtree(grave, ignore_errors=True)
-
-    def entries(self) -> list[str]:
-        """The keys of all entries."""
-        try:
-            return sorted(
-                path.name for path in (self.folder / "entries").iterdir() if path.is_dir()
-            )
-        except OSError as error:
-            raise cannot_read(self.folder, error) from error
-
-    def size(self, key: str) -> int:
-        """Bytes of an entry; 0 of one that is gone."""
-        return entry.size(self.place(key))
-
-    def cannot_write(self, error: OSError) -> LawscopeError:
-        """The sentence for what went wrong while writing; a full disk has one of its own."""
-        if error.errno in NO_ROOM:
-            saved = len(self.entries()) if (self.folder / "entries").exists() else 0
-            return FullDiskError(
-                f"The disk of the store {self.folder} is full; {saved} trainings are saved. Free "
-                "some space ('lawscope study gc' helps) and give the same command again: it goes "
-                "on from there."
-            )
-        return LawscopeError(
-            f"The store {self.folder} cannot be written ({error.strerror or error}); choose "
-            f"another folder with --store or {VARIABLE}."
+    def _temporary(self, key: str) -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(
+            prefix=f"{key}-", dir=self.folder / "unfinished", ignore_cleanup_errors=True
         )
+
+    # Garbage collection.
+
+    def note_use(
+        self, study: str, preset: str, result: Path, needed: Mapping[str, Training]
+    ) -> None:
+        """Remember what a study needs, before its first training."""
+        entries = {key: sorted(training.kept) for key, training in needed.items()}
+        use = Use(study, preset, str(result.absolute()), entries, time.time())
+        write_whole(json.dumps(asdict(use)), self._use_file(use))
+
+    def uses(self) -> list[Use]:
+        """Return all uses that were noted, by study."""
+        found = []
+        for path in (self.folder / "uses").glob("*.json"):
+            # Another process may have removed it; what is not a note of this version protects
+            # nothing.
+            with self._access("read"), suppress(FileNotFoundError, ValueError, TypeError):
+                found.append(Use(**json.loads(path.read_bytes())))
+        return sorted(found, key=lambda use: (use.study, use.preset, use.result))
+
+    def collect_garbage(self, *, dry_run: bool = False) -> Removed:
+        """Remove what no kept result needs, and what a past revision trained.
+
+        What a process is training now stays, and so does what a study needs that was stopped within
+        the last 30 days.
+        """
+        kept = {key for use in self.uses() if use.kept for key in use.entries}
+        entries = removed = 0
+        for key in self.entries():
+            size = self.size(key)
+            if self._remove_garbage(key, needed=key in kept, dry_run=dry_run):
+                entries, removed = entries + 1, removed + size
+        leftovers, left = self._remove_leftovers(dry_run)
+        if not dry_run:
+            for use in self.uses():
+                if not use.kept:
+                    self._use_file(use).unlink(missing_ok=True)
+        return Removed(entries, leftovers, removed + left)
+
+    def _remove_garbage(self, key: str, *, needed: bool, dry_run: bool) -> bool:
+        """Remove an entry unless a process has it or it is needed; return whether it did."""
+        lock = self.lock(key)
+        if lock is None:
+            return False
+        try:
+            revision = _revision(self.record(key))
+            if revision > REVISION or (needed and revision == REVISION):
+                return False
+            return dry_run or self.remove(key)
+        finally:
+            lock.release()
+
+    def _remove_leftovers(self, dry_run: bool) -> tuple[int, int]:
+        """Remove half-written entries of processes that are gone; return how many, and bytes."""
+        count = total = 0
+        paths = list((self.folder / "unfinished").iterdir())
+        # After the list: who writes one of these has held its lock since before.
+        locked = set(self.locked())
+        for path in paths:
+            if path.name.partition("-")[0] in locked:
+                continue
+            size = _size(path)
+            if not dry_run:
+                shutil.rmtree(path, ignore_errors=True)
+            if dry_run or not path.exists():
+                count, total = count + 1, total + size
+        return count, total
+
+    def _use_file(self, use: Use) -> Path:
+        name = hashlib.sha256(use.result.encode()).hexdigest()[:24]
+        return self.folder / "uses" / f"{name}.json"
+
+    # What can be wrong with the folder.
+
+    def _check_format(self) -> None:
+        """Refuse what is not a store, or one of another version; a folder to be made passes."""
+        folder = self.folder
+        with self._access("read"):
+            if folder.exists() and not folder.is_dir():
+                raise LawscopeError(f"{folder} is a file; choose a folder for the store.")
+            found = self._format()
+            # Another process may be making the store just now.
+            known = (*PARTS, MARK)
+            new = not folder.exists() or all(
+                path.name in known or path.name.startswith(TEMPORARY) for path in folder.iterdir()
+            )
+        if found is None and not new:
+            raise LawscopeError(
+                f"{folder} holds other things and is not a store of lawscope; choose an empty or "
+                "new folder."
+            )
+        if found not in (None, FORMAT):
+            raise LawscopeError(
+                f"The store {folder} was written by another version of lawscope (format {found}, "
+                f"this version has {FORMAT}); choose another folder (or set {VARIABLE})."
+            )
+
+    def _format(self) -> Any:
+        """The number in its mark; None without one."""
+        try:
+            return json.loads((self.folder / MARK).read_bytes())["format"]
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, KeyError, TypeError):
+            return "unreadable"
+
+    @contextmanager
+    def _access(self, verb: Literal["read", "written"]) -> Iterator[None]:
+        """Turn an error of the file system into a sentence."""
+        try:
+            yield
+        except OSError as error:
+            if verb == "written" and error.errno in NO_ROOM:
+                saved = len(self.entries()) if (self.folder / "entries").exists() else 0
+                raise FullDiskError(
+                    f"The disk of the store {self.folder} is full; {saved} trainings are saved. "
+                    "Free some space ('lawscope study gc' helps) and give the same command again: "
+                    "it goes on from there."
+                ) from error
+            raise LawscopeError(
+                f"The store {self.folder} cannot be {verb} ({error.strerror or error}); choose "
+                f"another folder (or set {VARIABLE})."
+            ) from error
 
 
 def _revision(record: Mapping[str, Any]) -> int:
     return int(record.get("settings", {}).get("revision", 0))
+
+
+def _size(folder: Path) -> int:
+    """Bytes in a folder; files that another process removes meanwhile are skipped."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(place, name).stat().st_size
+    return total

@@ -1,14 +1,21 @@
-"""What a study is: settings in, claims out.
+"""What a study is, and how it judges.
 
 A study lives in one file, ``studies/<family>/<name>.py``, and registers by existing: the module
 defines ``STUDY``. The file reads top to bottom: command, time, seeds, the paper's numbers,
 settings, plan, measurement, claims, figure.
+
+Three kinds of sentence: a :class:`Claim` is what a document says and gets a verdict, a
+:class:`Question` is ours and gets an answer, a :class:`Check` is an identity, a certificate or a
+running time by which the study tests itself. Each is evaluated under every protocol of the study:
+``authors`` measures as the paper's authors did (BatchNorm by batch, batches of 100 in the order in
+which samples were drawn), ``network`` measures what the network itself does (eval mode).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lawscope.errors import LawscopeError
@@ -21,56 +28,149 @@ if TYPE_CHECKING:
 
 Preset = Literal["smoke", "cpu", "paper"]
 PRESETS: tuple[Preset, ...] = ("smoke", "cpu", "paper")
-MODES = ("eval", "train")
+AUTHORS, NETWORK = "authors", "network"
 Numbers = dict[str, Any]
-SHOWN, NOT_SHOWN, NOT_TRIED = "shown", "not shown", "not tried"
+HOLDS, FAILS, OPEN, NOT_TRIED = "holds", "does not hold", "open", "not tried"
+VERDICTS = (HOLDS, FAILS, OPEN, NOT_TRIED)
+PASSES, BROKEN = "passes", "fails"
+SMOKE_SHOWS_NOTHING = "smoke runs show only that the study works"
+
+
+class NotTried(LawscopeError):  # noqa: N818 - it is not an error, it is a verdict with its reason
+    """Raised by a claim that these numbers cannot judge: a panel or enough seeds are missing."""
+
+
+class JudgingError(LawscopeError):
+    """The evaluation of a claim, question or check raised: the study is at fault."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper as a predicate on measured numbers.
+    """A sentence of the document as a predicate on measured numbers.
 
     Attributes:
-        text: what is claimed, with its bar: ``"every r ≤ −0.99 after the choice of lr"``.
-        paper: the paper's own number or words.
-        value: the measured number (or a short text, or a list of numbers) behind the verdict.
-        holds: whether that value shows the claim; None: cannot be told from these numbers.
+        text: what is claimed, with its bar: ``"r ≤ −0.99 in every panel"``.
+        paper: the document's own number or words.
+        value: the measured value: a plain value, or panels, ``{label: [one number per seed]}``.
+        holds: a predicate on one number of a panel, or on the plain value.
+        figure: where the document says so, if it is not the figure of the study.
     """
 
     text: str
     paper: str
     value: Callable[[Numbers], Any]
-    holds: Callable[[Any], bool | None]
+    holds: Callable[[Any], bool]
+    figure: str = ""
 
-    def judge(self, numbers: Numbers) -> Judged:
-        """The verdict on measured numbers.
+    def judge(self, numbers: Numbers, preset: str = "paper", departure: str = "") -> Column:
+        """Return the verdict on the numbers of one protocol; smoke runs judge nothing.
 
-        Example:
-            >>> claim = Claim("r ≤ −0.9", "−0.99", lambda n: n["r"], lambda r: r <= -0.9)
-            >>> claim.judge({"r": -0.95}).verdict, claim.judge({"r": -0.5}).verdict
-            ('shown', 'not shown')
+        A panel holds when every seed passes and fails when none does; otherwise the bar lies inside
+        the spread over seeds, and the panel is open. The claim holds when all panels hold, fails
+        when one fails, and is open otherwise. None and NaN do not pass. A miss of a preset that
+        departs from the paper is open.
         """
-        try:
-            measured = self.value(numbers)
-        except LawscopeError as error:
-            return Judged(self.text, self.paper, None, NOT_TRIED, str(error))
-        except (KeyError, IndexError, ValueError, TypeError, ZeroDivisionError) as error:
-            return Judged(self.text, self.paper, None, NOT_TRIED, f"not measured ({error!r})")
-        held = self.holds(measured)
-        if held is None:
-            return Judged(self.text, self.paper, measured, NOT_TRIED, "cannot be told")
-        return Judged(self.text, self.paper, measured, SHOWN if held else NOT_SHOWN, "")
+        column = _evaluate(self, numbers, self._verdict)
+        if preset == "smoke" and column.verdict != NOT_TRIED:
+            return Column(column.measured, NOT_TRIED, SMOKE_SHOWS_NOTHING)
+        if column.verdict == FAILS and departure:
+            detail = f" ({column.why})" if column.why else ""
+            return Column(column.measured, OPEN, f"missed with {departure}{detail}")
+        return column
+
+    def _verdict(self, measured: Any) -> tuple[str, str]:
+        if not isinstance(measured, Mapping):
+            return (HOLDS if self.holds(measured) else FAILS), ""
+        passing = {
+            label: [is_number(v) and bool(self.holds(v)) for v in per_seed(values)]
+            for label, values in measured.items()
+        }
+        if not passing or not all(passing.values()):
+            raise ValueError("there are no panels to judge, or one has no seeds")
+        if all(all(each) for each in passing.values()):
+            return HOLDS, ""
+        failing = [label for label, each in passing.items() if not any(each)]
+        if failing:
+            return FAILS, f"in {', '.join(failing)}" if len(measured) > 1 else ""
+        mixed = {label: each for label, each in passing.items() if not all(each)}
+        places = {label: f" in {label}" if len(measured) > 1 else "" for label in mixed}
+        parts = (f"{sum(m)} of {len(m)} seeds pass{places[label]}" for label, m in mixed.items())
+        return OPEN, "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of ours: an open one of a paper, or a variant. It gets an answer, no verdict."""
+
+    text: str
+    value: Callable[[Numbers], Any]
+    answer: Callable[[Any], str]
+
+    def judge(self, numbers: Numbers) -> Column:
+        return _evaluate(self, numbers, lambda measured: (self.answer(measured), ""))
+
+
+@dataclass(frozen=True)
+class Check:
+    """An identity, a certificate or a running time: how the study tests itself."""
+
+    text: str
+    value: Callable[[Numbers], Any]
+    holds: Callable[[Any], bool]
+
+    def judge(self, numbers: Numbers) -> Column:
+        """Return whether it passes; of panels, whether every number does."""
+        return _evaluate(self, numbers, self._verdict)
+
+    def _verdict(self, measured: Any) -> tuple[str, str]:
+        if not isinstance(measured, Mapping):
+            return (PASSES if self.holds(measured) else BROKEN), ""
+        values = [v for panel in measured.values() for v in per_seed(panel)]
+        passed = bool(values) and all(is_number(v) and self.holds(v) for v in values)
+        return (PASSES if passed else BROKEN), ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one protocol says: the measured value, the verdict (or answer), and why."""
+
+    measured: Any
+    verdict: str
+    why: str = ""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim, what was measured, and the verdict: shown, not shown, or not tried and why."""
+    """A claim, question or check with what each protocol says; of a claim, what the paper says."""
 
     text: str
-    paper: str
-    measured: Any
-    verdict: str
-    why: str
+    columns: Mapping[str, Column]
+    paper: str = ""
+    figure: str = ""
+
+    @property
+    def column(self) -> Column:
+        """The column that decides: the authors' where there is one."""
+        return self.columns[AUTHORS if AUTHORS in self.columns else NETWORK]
+
+    @property
+    def verdict(self) -> str:
+        return self.column.verdict
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All sentences of a study, judged."""
+
+    claims: tuple[Judged, ...] = ()
+    questions: tuple[Judged, ...] = ()
+    checks: tuple[Judged, ...] = ()
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The checks that failed, under any protocol."""
+        broken = [c for c in self.checks if BROKEN in {o.verdict for o in c.columns.values()}]
+        return tuple(check.text for check in broken)
 
 
 @dataclass(frozen=True)
@@ -79,16 +179,21 @@ class Study:
 
     Attributes:
         title: one line for ``lawscope study list``.
-        source: document and figure, ``"003, figure 1"``.
+        source: author, year and figure: ``"He & Su 2023, figure 1"``.
         paper: the paper's numbers in a sentence, printed beside ours.
         minutes: what each preset takes on two cores.
         settings: per preset, whatever ``plan`` and ``measure`` need; JSON values only.
-            ``settings["seeds"]`` is the number of seeds, which ``--seeds`` overrides.
+            ``settings["seeds"]`` is the number of seeds, which ``seeds=`` of a run overrides.
         plan: settings → the trainings needed.
-        measure: a laboratory that has them → numbers (JSON values only).
-        claims: predicates on those numbers.
-        figure: numbers → the figure, drawn like the paper's.
-        table: numbers → the paper's table, its first row the titles; None where there is none.
+        measure: a laboratory that has them → numbers (JSON values only); called once per protocol.
+        claims: what the document says.
+        figure: the numbers of one protocol → the figure, drawn like the paper's.
+        questions: what we ask.
+        checks: how the study tests itself.
+        table: the numbers of one protocol → the paper's table, its first row the titles.
+        departures: preset → what it does otherwise than the paper, ``"150 of 600 epochs"``. Such a
+            preset can support a claim, not refute it.
+        protocols: how networks are measured; the first one decides and is drawn.
     """
 
     title: str
@@ -100,8 +205,48 @@ class Study:
     measure: Callable[[Lab], Numbers]
     claims: Sequence[Claim]
     figure: Callable[[Numbers], Figure]
+    questions: Sequence[Question] = ()
+    checks: Sequence[Check] = ()
     table: Callable[[Numbers], list[list[str]]] | None = None
+    departures: Mapping[str, str] = field(default_factory=dict)
+    protocols: tuple[str, ...] = (NETWORK,)
 
-    def judge(self, numbers: Numbers) -> list[Judged]:
-        """Every claim with its verdict."""
-        return [claim.judge(numbers) for claim in self.claims]
+    def judge(self, numbers: Mapping[str, Numbers], preset: str = "paper") -> Judgement:
+        """Return every sentence with its verdict."""
+        departure = self.departures.get(preset, "")
+
+        def columns(sentence: Claim | Question | Check, *how: str) -> dict[str, Column]:
+            return {protocol: sentence.judge(each, *how) for protocol, each in numbers.items()}
+
+        return Judgement(
+            tuple(Judged(c.text, columns(c, preset, departure), c.paper, c.figure)
+                  for c in self.claims),
+            tuple(Judged(question.text, columns(question)) for question in self.questions),
+            tuple(Judged(check.text, columns(check)) for check in self.checks),
+        )  # fmt: skip
+
+
+def per_seed(values: Any) -> Sequence[Any]:
+    """Return the numbers of a panel, one per seed; a lone number is that of one seed."""
+    return values if isinstance(values, (list, tuple)) else [values]
+
+
+def is_number(value: Any) -> bool:
+    """Return whether it is neither None nor NaN."""
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def _evaluate(
+    sentence: Claim | Question | Check, numbers: Numbers, verdict: Callable[[Any], tuple[str, str]]
+) -> Column:
+    """Measure and judge one sentence; what it raises is a mistake of the study."""
+    try:
+        measured = sentence.value(numbers)
+        return Column(measured, *verdict(measured))
+    except NotTried as error:
+        return Column(None, NOT_TRIED, str(error))
+    except Exception as error:
+        kind = type(sentence).__name__.lower()
+        raise JudgingError(
+            f"the {kind} {sentence.text!r} could not be judged: {type(error).__name__}: {error}"
+        ) from error

@@ -5,43 +5,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from lawscope.training.loop import Trained, optimizer_of
+from lawscope.training.loop import Trained, make_optimizer
 from lawscope.training.recipe import Recipe
 
-WARM_UP = 0.05  # share of the steps
-LEAST = 0.1  # share of the rate that is left at the end
+if TYPE_CHECKING:
+    from lawscope.training.recorders import Note
+
+# Share of the steps in which the rate rises, and share of the rate that is left at the end.
+WARM_UP, LEAST = 0.05, 0.1
 LONGEST_GRADIENT = 1.0
-HIDDEN = 0.15  # share of the tokens behind the mask, as in BERT
+# Share of the tokens behind the mask, as in BERT.
+HIDDEN = 0.15
 EVALUATED_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What a language model is trained to say.
-
-    Attributes:
-        mask: the token that hides others from a masked language model; None: next tokens.
-    """
+    """What a language model predicts: tokens hidden behind ``mask``, or next tokens without one."""
 
     mask: int | None = None
 
     def loss(self, model: nn.Module, ids: Tensor, generator: torch.Generator) -> Tensor:
-        """Mean cross-entropy over what is to be said of windows (B, T)."""
+        """Return the mean cross-entropy over what is predicted of windows (B, T)."""
         logits, targets = self.answers(model, ids, generator)
         return nn.functional.cross_entropy(logits, targets)
 
     def answers(
         self, model: nn.Module, ids: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Logits (n, vocabulary) where something is to be said, and what, (n,)."""
+        """Return logits (n, vocabulary) where a token is predicted, and that token, (n,)."""
         if self.mask is None:
-            return logits_of(model, ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
+            return get_logits(model, ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
         hidden = torch.rand(ids.shape, generator=generator) < HIDDEN
-        return logits_of(model, ids.masked_fill(hidden, self.mask))[hidden], ids[hidden]
+        return get_logits(model, ids.masked_fill(hidden, self.mask))[hidden], ids[hidden]
 
 
 def train_language(
@@ -50,18 +51,15 @@ def train_language(
     recipe: Recipe,
     objective: Objective = Objective(),  # noqa: B008
     after_step: Callable[[int], None] = lambda step: None,
+    note: Note | None = None,
 ) -> None:
     """Train ``model`` in place, deterministically for a seed.
 
-    Args:
-        model: the network, whose weights are already drawn.
-        windows: token ids, shape (n, T).
-        recipe: an epoch of it is one step on ``batch_size`` windows drawn with its seed. The rate
-            rises over the first 5 % of the steps and falls to a tenth along a cosine.
-        objective: next tokens or masked ones.
-        after_step: called with the number of steps done.
+    An epoch of the recipe is one step on ``batch_size`` of the windows (n, T), drawn with its seed.
+    The rate rises over the first 5 % of the steps and falls to a tenth along a cosine. ``note`` is
+    as in :func:`~lawscope.training.loop.train`, after the gradients are clipped.
     """
-    optimizer = optimizer_of(model.parameters(), recipe)
+    optimizer = make_optimizer(model.parameters(), recipe)
     generator = torch.Generator().manual_seed(recipe.seed)
     model.train()
     for step in range(1, recipe.epochs + 1):
@@ -69,14 +67,17 @@ def train_language(
             group["lr"] = recipe.lr * rate(step, recipe.epochs)
         ids = windows[torch.randint(len(windows), (recipe.batch_size,), generator=generator)]
         optimizer.zero_grad(set_to_none=True)
-        objective.loss(model, ids, generator).backward()
+        loss = objective.loss(model, ids, generator)
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), LONGEST_GRADIENT)
+        if note is not None:
+            note(model, (ids[:, :-1], ids[:, 1:]), loss.detach())
         optimizer.step()
         after_step(step)
 
 
 def rate(step: int, steps: int) -> float:
-    """Share of the learning rate at a step, counted from 1.
+    """Return the share of the learning rate at a step, counted from 1.
 
     Example:
         >>> [round(rate(step, 100), 3) for step in (1, 5, 100)]
@@ -95,7 +96,7 @@ def evaluate_language(
     windows: Tensor,
     objective: Objective = Objective(),  # noqa: B008
 ) -> Trained:
-    """Cross-entropy per token and share of tokens said rightly; the model is left in eval mode."""
+    """Return cross-entropy per token and accuracy; leave the model in eval mode."""
     model.eval()
     generator = torch.Generator().manual_seed(0)
     loss = right = count = 0.0
@@ -107,8 +108,8 @@ def evaluate_language(
     return Trained(loss / count, right / count)
 
 
-def logits_of(model: nn.Module, ids: Tensor) -> Tensor:
-    """Logits (B, T, vocabulary), whether the model gives them plainly or inside an output."""
-    said = model(ids)
-    logits: Tensor = said if isinstance(said, Tensor) else said.logits
+def get_logits(model: nn.Module, ids: Tensor) -> Tensor:
+    """Return logits (B, T, vocabulary), given plainly or inside an output."""
+    output = model(ids)
+    logits: Tensor = output if isinstance(output, Tensor) else output.logits
     return logits

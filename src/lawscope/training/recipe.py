@@ -13,7 +13,7 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of one training (003, appendix A.1).
+    """Settings of one training (He & Su 2023, appendix).
 
     Attributes:
         optimizer: plain SGD, SGD with momentum 0.9, Adam, or AdamW for language models.
@@ -33,5 +33,5 @@ class Recipe:
     seed: int = 0
 
     def drops(self) -> list[int]:
-        """The epochs after which the learning rate is divided by ten."""
+        """Return the epochs after which the learning rate is divided by ten."""
         return [epoch for epoch in (self.epochs // 3, 2 * self.epochs // 3) if epoch > 0]

@@ -15,16 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lawscope.errors import LawscopeError
-from lawscope.training.loop import Trained, evaluate, optimizer_of
+from lawscope.training.loop import Trained, evaluate, make_optimizer
 from lawscope.training.recipe import Recipe
-from lawscope.training.stack_layers import (
-    BatchNorm,
-    Layer,
-    Linear,
-    Parts,
-    Relu,
-    RunningStatistics,
-)
+from lawscope.training.stack_layers import BatchNorm, Layer, Linear, Parts, Relu, RunningStatistics
 
 
 def train_stack(
@@ -41,26 +34,15 @@ def train_stack(
     as fast as training amplifies rounding. A bias before BatchNorm has no derivative here; in the
     loop it has one of rounding errors. Parameters that do not require gradients stay.
 
-    Args:
-        models: networks of ``nn.Linear``, ``nn.BatchNorm1d`` and ``nn.ReLU`` in sequence, of equal
-            shapes.
-        x: inputs of each network, (n, d).
-        y: labels of each network, (n,).
-        recipes: one each; optimiser, epochs and batch size are the same for all.
-        after_epoch: called with the number of epochs done.
-        up_to_date: epochs at which ``models`` hold the current weights when it is called.
-
-    Returns:
-        Loss and accuracy of each network after the last epoch, in eval mode.
-
-    Raises:
-        LawscopeError: networks, data or recipes that cannot share a stack.
+    Networks are ``nn.Linear``, ``nn.BatchNorm1d`` and ``nn.ReLU`` in sequence, of equal shapes,
+    each with inputs (n, d) and labels (n,); recipes share optimiser, epochs and batch size. At the
+    epochs ``up_to_date`` the models hold the current weights when ``after_epoch`` is called.
     """
     recipe = _common(recipes)
     if len({(tuple(a.shape), len(b)) for a, b in zip(x, y, strict=True)}) != 1:
         raise LawscopeError("Networks of a stack need data of one shape.")
     stack = Stack(models)
-    optimizers = [optimizer_of([p], r) for p, r in zip(stack.parameters, recipes, strict=True)]
+    optimizers = [make_optimizer([p], r) for p, r in zip(stack.parameters, recipes, strict=True)]
     generators = [torch.Generator().manual_seed(each.seed) for each in recipes]
     inputs, labels = torch.stack(list(x)), torch.stack(list(y))
     samples, network = labels.shape[1], torch.arange(len(models))[:, None]
@@ -83,12 +65,7 @@ def train_stack(
 
 
 class Stack:
-    """Networks as one program.
-
-    Attributes:
-        parameters: all that learns in a network, as one vector, with its gradient; one per network.
-            The layers work on views (S, …) across them.
-    """
+    """Networks as one program; layers work on views (S, …) of ``parameters``, one row a network."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self._modules = list(zip(*(_leaves(model) for model in models), strict=True))
@@ -100,7 +77,7 @@ class Stack:
         self._lowest = next((i for i, parts in enumerate(gradients) if parts), len(gradients))
 
     def _share_memory(self) -> list[Parts]:
-        """Move what learns into one (S, P) matrix; the gradients by layer and name."""
+        """Move what learns into one (S, P) matrix; return the gradients by layer and name."""
         learning = [
             (index, name)
             for index, modules in enumerate(self._modules)
@@ -135,21 +112,18 @@ class Stack:
         return Relu()
 
     def _running(self) -> RunningStatistics | None:
-        """What follows the running statistics, if a layer has any."""
-        norms, likes, values, shifts = [], [], [], []
+        """Return what follows the running statistics, if a layer has any."""
+        rows = []
         below: Tensor | None = None
         for layer, modules, parts in zip(self._layers, self._modules, self._values, strict=True):
-            if isinstance(layer, BatchNorm) and isinstance(modules[0], nn.BatchNorm1d):
-                norms.append(layer)
-                likes.append(modules[0])
-                values.append(parts)
-                shifts.append(below)
+            if isinstance(layer, BatchNorm):
+                rows.append((layer, modules[0], parts, below))
             below = parts["bias"] if isinstance(layer, Linear) else None
-        return RunningStatistics(norms, likes, values, shifts) if norms else None
+        return RunningStatistics(*zip(*rows, strict=True)) if rows else None
 
     @torch.no_grad()
     def learn_from(self, x: Tensor, y: Tensor) -> None:
-        """Gradients of each network's mean cross-entropy on inputs (S, d, B), labels (S, B)."""
+        """Compute gradients of each mean cross-entropy on inputs (S, d, B), labels (S, B)."""
         for layer in self._layers:
             x = layer.forward(x)
         if self._statistics is not None:
@@ -169,21 +143,21 @@ class Stack:
 
 
 def _cross_entropy_slope(logits: Tensor, y: Tensor) -> Tensor:
-    """(softmax − one-hot)/B, for logits (S, K, B)."""
+    """Return (softmax − one-hot)/B for logits (S, K, B)."""
     slope = F.softmax(logits, dim=1)
     ones = slope.new_ones(1).expand(y.shape)[:, None]
     return slope.scatter_add_(1, y[:, None], -ones).div_(y.shape[1])
 
 
 def _stacked(modules: Sequence[nn.Module]) -> Parts:
-    """Parameters and running statistics of one layer of every network, (S, …)."""
+    """Stack parameters and running statistics of one layer of every network, (S, …)."""
     states = [module.state_dict() for module in modules]
     names = [name for name in states[0] if name != "num_batches_tracked"]
     return {name: torch.stack([state[name] for state in states]) for name in names}
 
 
 def _leaves(model: nn.Module) -> list[nn.Module]:
-    """The layers in the order they run."""
+    """Return the layers in the order they run."""
     leaves = [module for module in model.modules() if not isinstance(module, nn.Sequential)]
     for leaf in leaves:
         if not isinstance(leaf, nn.Linear | nn.BatchNorm1d | nn.ReLU):
@@ -195,12 +169,10 @@ def _leaves(model: nn.Module) -> list[nn.Module]:
 
 
 def _common(recipes: Sequence[Recipe]) -> Recipe:
-    first = recipes[0]
-    for recipe in recipes:
-        for name in ("optimizer", "epochs", "batch_size"):
-            if getattr(recipe, name) != getattr(first, name):
-                raise LawscopeError(
-                    f"Networks of a stack share their {name}; got {getattr(first, name)} and "
-                    f"{getattr(recipe, name)}."
-                )
-    return first
+    for name in ("optimizer", "epochs", "batch_size"):
+        first, *others = dict.fromkeys(getattr(recipe, name) for recipe in recipes)
+        if others:
+            raise LawscopeError(
+                f"Networks of a stack share their {name}; got {first} and {others[0]}."
+            )
+    return recipes[0]

@@ -20,22 +20,16 @@ class Layer(Protocol):
     """A step of the forward pass that can be taken back."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features after this layer, in training mode."""
-        ...
+        """Return features after this layer, in training mode."""
 
     def backward(self, above: Tensor, *, below: bool) -> Tensor:
-        """Derivative by its input, if something ``below`` needs it; those by weights are kept."""
-        ...
+        """Return the derivative by the input, if needed ``below``; keep those by weights."""
 
 
 class Linear:
-    """y = W x + b of every network.
+    """y = W x + b of every network, W (S, H, d); ``gradients`` is empty where nothing learns.
 
-    Args:
-        values: ``weight`` (S, H, d) and ``bias`` (S, H).
-        gradients: where their derivatives go; empty when they do not learn.
-        centred: what follows takes the mean off again, so that b need not be added and has no
-            derivative.
+    ``centred``: what follows takes the mean off again, so b is not added and has no derivative.
     """
 
     def __init__(self, values: Parts, gradients: Parts, *, centred: bool = False) -> None:
@@ -44,14 +38,14 @@ class Linear:
         self._memory: dict[tuple[str, int], Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
-        """(S, d, B) to (S, H, B)."""
+        """Map (S, d, B) to (S, H, B)."""
         self._x = x
         out = self._room("out", self._weight.shape[1], x)
         torch.bmm(self._weight, x, out=out)
         return out if self._centred else out.add_(self._bias[:, :, None])
 
     def backward(self, above: Tensor, *, below: bool) -> Tensor:
-        """∂W = ∂y xᵀ, ∂b = Σ ∂y, ∂x = Wᵀ ∂y."""
+        """Compute ∂W = ∂y xᵀ, ∂b = Σ ∂y, ∂x = Wᵀ ∂y."""
         if self._gradients:
             torch.bmm(above, self._x.transpose(1, 2), out=self._gradients["weight"])
             if not self._centred:
@@ -62,7 +56,7 @@ class Linear:
         return torch.bmm(self._weight.transpose(1, 2), above, out=out)
 
     def _room(self, name: str, features: int, like: Tensor) -> Tensor:
-        """Memory of its own for batches of this size; the last of an epoch is smaller."""
+        """Return memory for batches of this size; the last of an epoch is smaller."""
         samples = like.shape[2]
         if (name, samples) not in self._memory:
             self._memory[name, samples] = like.new_empty(len(like), features, samples)
@@ -75,15 +69,6 @@ class BatchNorm:
     Features stand before samples, so a channel is one row of memory and BatchNorm over S·H channels
     is a group norm of one image with a group per channel. torch's kernels for that read each row
     twice and take half the time of those for BatchNorm.
-
-    Args:
-        values: ``weight`` and ``bias``, (S, H).
-        gradients: where their derivatives go; empty when they do not learn.
-        eps: ε.
-
-    Attributes:
-        mean: of the last batch, (S, H).
-        inverse: 1/√(var + ε) of the last batch, (S, H).
     """
 
     def __init__(self, values: Parts, gradients: Parts, eps: float) -> None:
@@ -101,7 +86,7 @@ class BatchNorm:
         return out.view(x.shape)
 
     def backward(self, above: Tensor, *, below: bool) -> Tensor:
-        """Derivatives by what came in, by weight and by bias, in one kernel."""
+        """Compute the derivatives by input, weight and bias in one kernel."""
         channels, samples = self.mean.numel(), above.shape[2]
         slope, weight, bias = torch.ops.aten.native_group_norm_backward(
             above.reshape(1, channels, samples),
@@ -109,10 +94,7 @@ class BatchNorm:
             self.mean.view(1, channels),
             self.inverse.view(1, channels),
             self._values["weight"].reshape(-1),
-            1,
-            channels,
-            samples,
-            channels,
+            *(1, channels, samples, channels),
             [below, bool(self._gradients), bool(self._gradients)],
         )
         if self._gradients:
@@ -138,14 +120,9 @@ class Relu:
 class RunningStatistics:
     """What BatchNorm layers remember of their batches, followed for all of them at once.
 
-    As in ``nn.BatchNorm1d``, with the unbiased variance.
-
-    Args:
-        norms: the layers.
-        likes: a module of each, which has ε and the momentum.
-        values: ``running_mean`` and ``running_var`` of each, (S, H); become views of memory here.
-        shifts: what a layer below should have added to the input of each, (S, H) or ``None``; only
-            the running mean sees it.
+    As in ``nn.BatchNorm1d``, with the unbiased variance. Each layer comes with a module that has
+    its ε and momentum, with its parts, whose running statistics become views of memory here, and
+    with what the layer below should have added to its input, which only the running mean sees.
     """
 
     def __init__(

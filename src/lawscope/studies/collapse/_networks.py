@@ -1,86 +1,218 @@
-"""The networks of the family: the paper's, and smaller ones for ``cpu``."""
+"""The networks of the family, trained on a majority and a minority, and what is read off them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from lawscope.studies.plan import Data, Network, Training
+from lawscope.errors import LawscopeError
+from lawscope.studies.datasets import ImageData
+from lawscope.studies.kinds import PREPARATIONS
+from lawscope.studies.panels import compare, quietly
+from lawscope.studies.plan import Network, Training
+from lawscope.studies.study import Numbers
 from lawscope.training.recipe import Recipe
 
-EMBEDDED, WHOLE = "fashion-mnist-10x10", "fashion-mnist"
-# 001 names the networks; its authors' code has momentum, lr 0.1, weight decay 5e-4, 350 epochs.
-MLP: dict[str, Any] = {
-    "kind": "feedforward",
-    "options": {"depth": 4},
-    "pixels": None,
-    "samples": 500,
-    "lr": 0.1,
-    "batch": 128,
+if TYPE_CHECKING:
+    from torch import nn
+
+    from lawscope.laws.collapse.result import Collapse
+    from lawscope.studies.lab import Lab
+
+Settings = Mapping[str, Any]
+CLASSES = 10
+SIMPLEX = "simplex classifier"
+# Fang et al. 2021 name the networks; their code has momentum, lr 0.1, weight decay 5e-4, 350
+# epochs.
+RECIPE: dict[str, Any] = {
+    "samples": 6000, "lr": 0.1, "batch": 128, "weight_decay": 5e-4, "epochs": 350,
+}  # fmt: skip
+VGG11 = {"kind": "vgg", "options": {"depth": 11}, "pixels": 32, **RECIPE}
+RESNET = {"kind": "resnet", "options": {"copies": 64}, "pixels": 32, **RECIPE}
+MLP = {
+    "kind": "feedforward", "options": {"depth": 4}, "pixels": None, **RECIPE, "samples": 500,
     "weight_decay": 5e-3,
-    "epochs": 350,
-}
-SETTING: dict[str, Any] = {"dataset": EMBEDDED, "seeds": 3}
-PAPER_SETTING: dict[str, Any] = {"dataset": WHOLE, "seeds": 1}
-PAPER_NETWORKS: dict[str, Any] = {
-    "VGG11": {
-        "kind": "vgg",
-        "options": {"depth": 11},
-        "pixels": 32,
-        "samples": 6000,
-        "lr": 0.1,
-        "batch": 128,
-        "weight_decay": 5e-4,
-        "epochs": 350,
-    },
-    "ResNet": {
-        "kind": "resnet",
-        "options": {"copies": 64},
-        "pixels": 32,
-        "samples": 6000,
-        "lr": 0.1,
-        "batch": 128,
-        "weight_decay": 5e-4,
-        "epochs": 350,
-    },
-}
+}  # fmt: skip
+SMALL: dict[str, Any] = {"samples": 200, "weight_decay": 5e-3, "one_seed": True}
 NARROW_VGG = {
-    **PAPER_NETWORKS["VGG11"],
-    "options": {"depth": 11, "width": 4},
-    "samples": 200,
-    "lr": 0.03,
-    "batch": 32,
-    "weight_decay": 5e-3,
-    "epochs": 40,
-    "one_seed": True,
-}
+    **VGG11, **SMALL, "options": {"depth": 11, "width": 4}, "lr": 0.03, "batch": 32, "epochs": 40,
+}  # fmt: skip
 SMALL_RESNET = {
-    **PAPER_NETWORKS["ResNet"],
-    "options": {"size": 10},
-    "pixels": 10,
-    "samples": 200,
-    "lr": 0.01,
-    "batch": 64,
-    "weight_decay": 5e-3,
-    "epochs": 60,
-    "one_seed": True,
+    **RESNET, **SMALL, "options": {"size": 10}, "pixels": 10, "lr": 0.01, "batch": 64, "epochs": 60,
+}  # fmt: skip
+PAPER: dict[str, Any] = {
+    "dataset": "fashion-mnist", "seeds": 1, "networks": {"VGG11": VGG11, "ResNet": RESNET},
+}  # fmt: skip
+CPU: dict[str, Any] = {"dataset": "fashion-mnist-10x10", "seeds": 3, "networks": {"MLP": MLP}}
+SMOKE = {**CPU, "networks": {"MLP": {**MLP, "samples": 20, "epochs": 2}}}
+LABEL = "{network} (K_A = {majority})"
+ZOO = (
+    "5×5 filters in the VGG11, and four residual blocks without strides or pooling instead of a "
+    "ResNet18"
+)
+DEPARTURES = {
+    "cpu": "feed-forward networks on 500 images a class at 10×10, R = 100, weight decay 5e-3",
+    "paper": ZOO,
 }
 
 
-def data_of(dataset: str, network: Mapping[str, Any], **amounts: Any) -> Data:
-    """Images of the size that a network takes; vectors of 10×10 pixels where it names none."""
+class Cell(NamedTuple):
+    """One place of a table: which network, how imbalanced, how oversampled."""
+
+    network: str
+    majority: int  # K_A, the first so many classes
+    ratio: int  # R = n_A/n_B
+    rate: int = 1  # w_r, how often the minority's samples are repeated
+    simplex: bool = False  # the classifier is fixed instead of learned
+
+
+Cells = Callable[[Settings, str, int], Iterable[Cell]]
+
+
+def panels_of(settings: Settings) -> list[tuple[str, int]]:
+    """Return network and K_A of every panel; K_A may be listed by network."""
+    listed = settings["majorities"]
+    return [
+        (name, K_A)
+        for name in settings["networks"]
+        for K_A in (listed[name] if isinstance(listed, Mapping) else listed)
+    ]
+
+
+def plan_of(cells: Cells) -> Callable[[Settings], list[Training]]:
+    return lambda settings: [
+        training
+        for panel in panels_of(settings)
+        for cell in cells(settings, *panel)
+        for training in trainings_of(settings, cell)
+    ]
+
+
+def read_panels(lab: Lab, cells: Cells, axis: Literal["ratio", "rate"]) -> list[Numbers]:
+    """Return every network by panel and by the axis along which its cells differ."""
+    panels = []
+    for network, majority in panels_of(lab.settings):
+        listed = cells(lab.settings, network, majority)
+        points = [{axis: getattr(cell, axis), "networks": read_cell(lab, cell)} for cell in listed]
+        panels.append({"network": network, "majority": majority, "points": points})
+    return panels
+
+
+def seeds_of(point: Numbers, name: str) -> list[Any]:
+    """Return one number of the networks of a point, None of one that diverged."""
+    return [row.get(name) for row in point["networks"]]
+
+
+def change(after: Sequence[Numbers], before: Sequence[Numbers], name: str) -> list[float | None]:
+    """Return by how much one number is larger in ``after`` than in ``before``, seed by seed."""
+    return compare(after, before, lambda row: row.get(name), operator.sub, fitting=False)
+
+
+@PREPARATIONS.register(SIMPLEX)
+def fix_to_simplex(model: nn.Module) -> None:
+    from lawscope.remedies.fixed_classifier import fix_classifier
+
+    fix_classifier(model)
+
+
+def data_of(dataset: str, network: Settings, **amounts: Any) -> ImageData:
+    """Return images of the size a network takes; vectors of 10×10 pixels where it names none."""
     pixels = network["pixels"]
-    return Data(dataset, size=pixels or 10, flatten=pixels is None, **amounts)
+    return ImageData(dataset, size=pixels or 10, flatten=pixels is None, **amounts)
 
 
-def training_of(network: Mapping[str, Any], data: Data, seed: int, **more: Any) -> Training:
-    """One training of a network by its settings, with the paper's optimiser."""
-    recipe = Recipe(
-        "momentum",
-        network["lr"],
-        network["epochs"],
-        network["batch"],
-        network["weight_decay"],
-        seed,
-    )
+def training_of(network: Settings, data: ImageData, seed: int, **more: Any) -> Training:
+    """Return one training of a network by its settings, with the paper's optimiser."""
+    lr, epochs, batch = (network[name] for name in ("lr", "epochs", "batch"))
+    recipe = Recipe("momentum", lr, epochs, batch, network["weight_decay"], seed)
     return Training(Network.of(network["kind"], **network["options"]), recipe, data, seed, **more)
+
+
+def trainings_of(settings: Settings, cell: Cell) -> list[Training]:
+    network = settings["networks"][cell.network]
+    data = data_of(settings["dataset"], network, **_amounts(network["samples"], cell))
+    return [
+        training_of(network, data, seed, prepare=SIMPLEX if cell.simplex else "")
+        for seed in range(1 if network.get("one_seed") else settings["seeds"])
+    ]
+
+
+def _amounts(samples: int, cell: Cell) -> dict[str, Any]:
+    """Return samples and repeats of each class; equal classes are one number, whatever K_A."""
+    if cell.ratio == 1:
+        return {"per_class": samples}
+    if samples < cell.ratio:
+        raise LawscopeError(f"R = {cell.ratio} leaves no sample of {samples}; use R ≤ {samples}.")
+    minority = CLASSES - cell.majority
+    counts = (samples,) * cell.majority + (samples // cell.ratio,) * minority
+    repeats = (1,) * cell.majority + (cell.rate,) * minority
+    return {"per_class": counts, "repeats": repeats if cell.rate > 1 else None}
+
+
+def read_cell(lab: Lab, cell: Cell) -> list[Numbers]:
+    """Return what is read off the networks of a cell, one row per seed."""
+    return [read_network(lab, each, cell.majority) for each in trainings_of(lab.settings, cell)]
+
+
+def read_network(lab: Lab, training: Training, majority: int) -> Numbers:
+    """Return cosines, energies, the prediction at these energies, and accuracies of one network.
+
+    ``accuracy`` is on training data, all else named accuracy on test data: of all classes, of the
+    majority's and the minority's, and among the minority alone (argmax over the minority's logits,
+    for which chance is 1/K_B).
+    """
+    lab.tell(f"reading {training.describe()}")
+    run = lab.run(training)
+    row: Numbers = {"seed": training.seed, "loss": run.loss, "accuracy": run.accuracy}
+    if not math.isfinite(run.loss):
+        return {**row, "loss": None}
+    with quietly():
+        found = lab.collapse(training)
+    minority = slice(majority, CLASSES)
+    predicted = None if found.prediction is None else found.prediction.cosines
+    return {
+        **row,
+        "minority_fit": float(found.class_accuracy[minority].mean()),
+        "cosine": mean_of_pairs(found.classifier_cosines[minority, minority]),
+        "mean_cosine": mean_of_pairs(found.mean_cosines[minority, minority]),
+        "predicted": None if predicted is None else mean_of_pairs(predicted[minority, minority]),
+        "predicted_centred": _predict_centred(found, minority),
+        "weight_energy": found.energies.weight,
+        "feature_energy": found.energies.feature,
+        "bias_share": found.bias_share,
+        **on_test_data(*lab.logits(training), majority),
+    }
+
+
+def mean_of_pairs(cosines: Any) -> float | None:
+    """Return the mean over pairs of different classes; None where a vector has vanished."""
+    count = len(cosines)
+    mean = float((cosines.sum() - cosines.trace()) / (count * (count - 1)))
+    return mean if math.isfinite(mean) else None
+
+
+def _predict_centred(found: Collapse, minority: slice) -> float | None:
+    """Return the prediction at the energies about the mean row and the mean feature."""
+    from lawscope.theory.layer_peeled.peel import peel
+
+    try:
+        cosines = peel(found.training_counts, *found.centred_energies).cosines
+    except LawscopeError:  # energies too large for a number, or zero
+        return None
+    return mean_of_pairs(cosines[minority, minority])
+
+
+def on_test_data(logits: Any, labels: Any, majority: int) -> Numbers:
+    right = (logits.argmax(dim=1) == labels).double()
+    by_class = [float(right[labels == k].mean()) for k in range(CLASSES)]
+    rare = labels >= majority
+    among = logits[rare, majority:].argmax(dim=1) + majority == labels[rare]
+    return {
+        "test_accuracy": float(right.mean()),
+        "majority_accuracy": sum(by_class[:majority]) / majority,
+        "minority_accuracy": sum(by_class[majority:]) / (CLASSES - majority),
+        "among_minority_accuracy": float(among.double().mean()),
+        "class_accuracy": by_class,
+    }

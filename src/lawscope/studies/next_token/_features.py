@@ -14,15 +14,7 @@ WINDOWS_AT_ONCE = 64
 
 @torch.no_grad()
 def features_of(model: Any, windows: Tensor) -> Iterator[Tensor]:
-    """What the embedding and each block say of every token, normalised as the final norm does.
-
-    Args:
-        model: a GPT of ``lawscope.zoo.language``.
-        windows: token ids, shape (N, T).
-
-    Yields:
-        The embedding first, then every block: shape (N, T, d), float64.
-    """
+    """What the embedding and each block say of every token, normalised as the final norm does."""
     kept: list[list[Tensor]] = [[] for _ in range(len(model.blocks) + 1)]
 
     def keep(place: int, x: Tensor) -> None:
@@ -49,20 +41,7 @@ def normalised(x: Tensor, norm: nn.LayerNorm) -> Tensor:
 
 
 def residuals_of(features: Tensor, targets: Tensor) -> Tensor:
-    """PR of many targets at once: 1 − R² of least squares with intercept.
-
-    Args:
-        features: shape (n, d).
-        targets: shape (n, q).
-
-    Returns:
-        Shape (q,).
-
-    Example:
-        >>> x = torch.arange(8.0)[:, None]
-        >>> residuals_of(x, torch.cat([3 * x + 1, (x - 3.5) ** 2], dim=1)).tolist()
-        [0.0, 1.0]
-    """
+    """PR of many targets at once: 1 − R² of least squares with intercept."""
     x = (features - features.mean(dim=0)).double()
     y = (targets - targets.double().mean(dim=0)).double()
     basis, sizes, _ = torch.linalg.svd(x, full_matrices=False)

@@ -2,82 +2,70 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from lawscope.studies.choice import quietly
-from lawscope.studies.plan import Data, Network, Training
+from lawscope.studies.datasets import TextData
+from lawscope.studies.panels import presets, quietly
+from lawscope.studies.plan import Network, Training
 from lawscope.studies.study import Numbers
+from lawscope.studies.tasks import LanguageModelling
 from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from lawscope.laws.next_token_result import NextToken
+    from lawscope.laws.next_token.result import NextToken
     from lawscope.studies.lab import Lab
 
 # One GPT for all studies: 6 blocks, d = 64, rotary positions, windows of 32 tokens. Its vocabulary
 # is the first 512 tokens of the embedded byte pairs, in the order in which they were learned.
 GPT: dict[str, Any] = {
-    "text": "king-james-bible",
-    "vocabulary": 512,
-    "window": 32,
-    "width": 64,
-    "depth": 6,
-    "batch": 16,
-    "lr": 3e-3,
-    "steps": 1000,
-    "checkpoints": [0, 10, 30, 100, 300, 1000],
-    "tokens": 60_000,
-    "seeds": 3,
-}
+    "text": "king-james-bible", "vocabulary": 512, "window": 32, "width": 64, "depth": 6,
+    "batch": 16, "lr": 3e-3, "steps": 1000, "checkpoints": [0, 10, 30, 100, 300, 1000],
+    "tokens": 60_000, "seeds": 3,
+}  # fmt: skip
 LARGER: dict[str, Any] = {
-    **GPT,
-    "vocabulary": 1024,
-    "window": 256,
-    "width": 256,
-    "depth": 12,
-    "batch": 32,
-    "lr": 1e-3,
-    "steps": 20_000,
-    "checkpoints": [0, 10, 30, 100, 300, 1000, 3000, 10_000, 20_000],
+    **GPT, "vocabulary": 1024, "window": 256, "width": 256, "depth": 12, "batch": 32, "lr": 1e-3,
+    "steps": 20_000, "checkpoints": [0, 10, 30, 100, 300, 1000, 3000, 10_000, 20_000],
     "tokens": 150_000,
-}
+}  # fmt: skip
 TINY: dict[str, Any] = {
-    **GPT,
-    "vocabulary": 300,
-    "window": 16,
-    "width": 16,
-    "depth": 4,
-    "steps": 3,
-    "checkpoints": [0, 1, 3],
-    "tokens": 3200,
-    "seeds": 1,
+    **GPT, "vocabulary": 300, "window": 16, "width": 16, "depth": 4, "steps": 3,
+    "checkpoints": [0, 1, 3], "tokens": 3200, "seeds": 1,
+}  # fmt: skip
+OURS = "GPT trained here"
+STRAIGHT = -0.9
+DEPARTURES = {
+    "cpu": "a GPT of 6 blocks, d = 64, and 0.5 million tokens of training instead of pretrained "
+    "models of 100 million to 13 billion parameters",
+    "paper": "a GPT of 12 blocks, d = 256, trained here",
 }
 WEIGHT_DECAY = 0.1
 
 
-def training_of(settings: Mapping[str, Any], seed: int = 0, **network: Any) -> Training:
-    """The training of one language model; ``network`` overrides options of the builder.
+def gpt_presets(
+    paper: Mapping[str, Any] | None = None,
+    cpu: Mapping[str, Any] | None = None,
+    smoke: Mapping[str, Any] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of every preset: those of its GPT, and what a study adds or changes."""
+    return presets({**LARGER, **(paper or {})}, {**GPT, **(cpu or {})}, {**TINY, **(smoke or {})})
 
-    Without a ``style`` it is our GPT with rotary positions.
-    """
+
+def training_of(settings: Mapping[str, Any], seed: int = 0, **network: Any) -> Training:
+    """The training of one language model; ``network`` overrides options of the builder."""
+    window, vocabulary = settings["window"], settings["vocabulary"]
     options = {
-        "vocabulary": settings["vocabulary"],
-        "width": settings["width"],
-        "depth": settings["depth"],
-        "context": settings["window"],
-    }
-    own = {"rotary": True, **network}
+        "vocabulary": vocabulary, "width": settings["width"], "depth": settings["depth"],
+        "context": window, **({} if "style" in network else {"rotary": True}), **network,
+    }  # fmt: skip
     return Training(
-        Network.of("language", **{**options, **(network if "style" in network else own)}),
+        Network.of("language", **options),
         Recipe("adamw", settings["lr"], settings["steps"], settings["batch"], WEIGHT_DECAY, seed),
-        Data(
-            f"text:{settings['text']}",
-            size=settings["window"],
-            vocabulary=settings["vocabulary"],
-        ),
+        TextData(settings["text"], window, vocabulary),
         seed,
         tuple(settings["checkpoints"]),
+        task=LanguageModelling(None if network.get("causal", True) else vocabulary),
     )
 
 
@@ -87,13 +75,7 @@ def gpts(settings: Mapping[str, Any]) -> list[Training]:
 
 
 def law_of(lab: Lab, training: Training, **how: Any) -> Numbers:
-    """The law on one language model, with how it ended.
-
-    Args:
-        lab: where it is.
-        training: its settings.
-        how: settings of :meth:`~lawscope.studies.lab.Lab.next_token`.
-    """
+    """The law on one language model, with how it ended."""
     lab.tell(f"measuring {training.describe()}")
     run = lab.run(training)
     ending = {"seed": training.seed, "loss": run.loss, "test_accuracy": run.test_accuracy}
@@ -103,73 +85,22 @@ def law_of(lab: Lab, training: Training, **how: Any) -> Numbers:
 
 
 def numbers_of(found: NextToken) -> Numbers:
-    """A measurement as JSON values; lists begin with the embedding, residuals with block 1.
-
-    Returns:
-        PR in sample, cross-validated and one-hot; r, ρ and slope with their 95 % intervals; the
-        residuals of the line; ``bend``, where the last blocks certainly leave it; and the same of
-        the untrained ``control``, or None.
-    """
+    """A measurement as JSON values; lists begin with the embedding, residuals with block 1."""
+    from lawscope.documents import drop_non_finite
     from lawscope.laws.line import log_or_nan
-    from lawscope.laws.next_token_verdict import find_bend
-    from lawscope.laws.separation_result import finite
+    from lawscope.laws.next_token.verdict import find_bend
 
-    fit = found.fit
-    bend = find_bend(log_or_nan(found.pr[1:]), found.replicates)
-    numbers: Numbers = finite(
+    fit, bend = found.fit, find_bend(log_or_nan(found.pr[1:]), found.replicates)
+    names = {"pearson": "r", "rho": "rho", "slope": "slope"}
+    ends = {short: list(fit.interval[n]) for n, short in names.items() if n in fit.interval}
+    numbers: Numbers = drop_non_finite(
         {
-            "pr": found.pr.tolist(),
-            "pr_cv": found.pr_cv.tolist(),
-            "pr_onehot": found.pr_onehot.tolist(),
-            "r": fit.pearson,
-            "rho": fit.rho,
-            "slope": fit.slope,
-            "interval": {
-                short: list(fit.interval[name])
-                for name, short in (("pearson", "r"), ("rho", "rho"), ("slope", "slope"))
-                if name in fit.interval
-            },
+            **{name: getattr(found, name).tolist() for name in ("pr", "pr_cv", "pr_onehot")},
+            **{short: getattr(fit, name) for name, short in names.items()},
+            "interval": ends,
             "residuals": fit.residuals.tolist(),
-            "bend": None
-            if bend is None
-            else {"blocks": bend.blocks, "share": bend.share, "interval": list(bend.interval)},
-            "verdict": found.verdict,
-            "reason": found.reason,
-            "n": found.n,
-            "d": found.d,
+            "bend": bend and {**asdict(bend), "interval": list(bend.interval)},
+            **{name: getattr(found, name) for name in ("verdict", "reason", "n", "d")},
         }
     )
     return {**numbers, "control": None if found.control is None else numbers_of(found.control)}
-
-
-def each(rows: Sequence[Numbers], name: str) -> list[Any]:
-    """One number of every row.
-
-    Example:
-        >>> each([{"r": -0.9}, {"r": -0.8}], "r")
-        [-0.9, -0.8]
-    """
-    return [row[name] for row in rows]
-
-
-def slope_of(pr: Sequence[float]) -> float:
-    """Slope of log PR against the block.
-
-    Example:
-        >>> round(slope_of([0.8, 0.4, 0.2]), 12) == round(-math.log(2), 12)
-        True
-    """
-    logs = [math.log(value) for value in pr]
-    middle = (len(logs) - 1) / 2
-    spread = math.fsum((i - middle) ** 2 for i in range(len(logs)))
-    return math.fsum((i - middle) * log for i, log in enumerate(logs)) / spread
-
-
-def certain(sign: int) -> Callable[[Sequence[Sequence[float]]], bool]:
-    """A predicate on intervals of slopes: every one lies on one side of zero.
-
-    Example:
-        >>> certain(-1)([[-0.2, -0.1], [-0.3, -0.2]]), certain(-1)([[-0.2, 0.1]]), certain(1)([])
-        (True, False, False)
-    """
-    return lambda ends: bool(ends) and all(sign * end > 0 for pair in ends for end in pair)

@@ -5,53 +5,30 @@ Mamba and RWKV, drawn from their configurations in transformers, and our GPT in 
 trained on the King James Bible: 4 blocks, d = 64, windows of 32 tokens, 300 steps, measured on
 60 000 tokens of held-out text beside the weights each began from. One seed, about 8 minutes on one
 core, most of them for Mamba and RWKV, whose fast kernels need a GPU. Without transformers only
-ours is trained, and the others are not tried.
+ours is trained, and the claims are not tried.
 
-The document: straight lines in GPT-1 and -2, Llama 1 to 3, Mistral, and without attention in RWKV
-and Mamba.
+The paper: straight lines in GPT-1 and -2, Llama 1 to 3, Mistral, and without attention in RWKV and
+Mamba.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lawscope.errors import LawscopeError
-from lawscope.report.study_figures import grid, label_outside
-from lawscope.studies.next_token._figures import X_LABEL, Y_LABEL, with_control
-from lawscope.studies.next_token._language import GPT, LARGER, TINY, law_of, training_of
+from lawscope.studies.figures import grid
+from lawscope.studies.next_token import Figure, Lab
+from lawscope.studies.next_token._figures import label_pr, with_control
+from lawscope.studies.next_token._language import LARGER, gpt_presets, law_of, training_of
+from lawscope.studies.panels import medians, yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Claim, Numbers, Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
+from lawscope.studies.study import Claim, NotTried, Numbers, Question, Study
 
 NAMES = {
-    "gpt": "GPT in plain PyTorch",
-    "gpt2": "GPT-2",
-    "llama": "Llama",
-    "mistral": "Mistral",
-    "mamba": "Mamba",
-    "rwkv": "RWKV",
-}
-SMALL = {"styles": list(NAMES), "depth": 4, "steps": 300, "checkpoints": [0, 300]}
-CPU: dict[str, Any] = {**GPT, **SMALL, "seeds": 1}
-PAPER: dict[str, Any] = {
-    **LARGER,
-    "styles": list(NAMES),
-    "checkpoints": [0, LARGER["steps"]],
-    "seeds": 3,
-}
-SMOKE: dict[str, Any] = {
-    **TINY,
-    "styles": list(NAMES),
-    "steps": 1,
-    "checkpoints": [0, 1],
-    "tokens": 800,
-}
+    "gpt": "GPT in plain PyTorch", "gpt2": "GPT-2", "llama": "Llama", "mistral": "Mistral",
+    "mamba": "Mamba", "rwkv": "RWKV",
+}  # fmt: skip
 
 
 def trained(settings: Mapping[str, Any]) -> dict[str, list[Training]]:
@@ -65,41 +42,28 @@ def trained(settings: Mapping[str, Any]) -> dict[str, list[Training]]:
 
 
 def plan(settings: Mapping[str, Any]) -> list[Training]:
-    """Every style and seed."""
     return [training for trainings in trained(settings).values() for training in trainings]
 
 
 def measure(lab: Lab) -> Numbers:
-    """Every network beside its own beginning."""
-    return {
-        "styles": {
-            style: [law_of(lab, training, untrained=True) for training in trainings]
-            for style, trainings in trained(lab.settings).items()
-        }
-    }
+    styles = {}
+    for style, trainings in trained(lab.settings).items():
+        styles[style] = [law_of(lab, training, untrained=True) for training in trainings]
+    return {"styles": styles}
 
 
-def turns(style: str) -> Claim:
-    """The claim for one style."""
+def by_style(value: Callable[[Numbers], float]) -> Callable[[Numbers], dict[str, list[float]]]:
+    """One number of every network, by style."""
 
-    def slopes(numbers: Numbers) -> list[Numbers]:
-        if style not in numbers["styles"]:
-            raise LawscopeError('transformers is not installed: pip install "lawscope[llm]"')
-        return [
-            {"untrained": row["control"]["slope"], "trained": row["slope"], "r": row["r"]}
-            for row in numbers["styles"][style]
-        ]
+    def read(numbers: Numbers) -> dict[str, list[float]]:
+        if NAMES.keys() - numbers["styles"].keys():
+            raise NotTried('transformers is not installed: pip install "lawscope[llm]"')
+        return {NAMES[s]: [value(row) for row in rows] for s, rows in numbers["styles"].items()}
 
-    return Claim(
-        f"{NAMES[style]}: the slope of log PR is above 0 untrained and below 0 trained, every seed",
-        "straight lines that fall",
-        slopes,
-        lambda rows: bool(rows) and all(r["untrained"] > 0 > r["trained"] for r in rows),
-    )
+    return read
 
 
 def figure(numbers: Numbers) -> Figure:
-    """One panel per style."""
     found = numbers["styles"]
     rows = -(-len(found) // 3)
     drawing, axes = grid(rows, min(3, len(found)), "The law of next-token prediction", (3.4, 2.7))
@@ -108,18 +72,41 @@ def figure(numbers: Numbers) -> Figure:
         with_control(axis, networks[0], NAMES[style])
     for axis in places[len(found) :]:
         axis.set_axis_off()
-    label_outside(axes, X_LABEL, Y_LABEL)
+    label_pr(axes)
     return drawing
 
 
 STUDY = Study(
     title="GPT-2, Llama, Mistral, Mamba, RWKV trained here: the slope turns from + to −",
-    source="000, part III",
+    source="He & Su 2024, experiments",
     paper="straight lines in Transformers, RWKV and Mamba alike",
     minutes={"smoke": 0.3, "cpu": 8, "paper": 20_000},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
+    settings=gpt_presets(
+        {"styles": list(NAMES), "checkpoints": [0, LARGER["steps"]], "seeds": 3},
+        {"depth": 4, "steps": 300, "checkpoints": [0, 300], "seeds": 1},
+        {"steps": 1, "checkpoints": [0, 1], "tokens": 800},
+    ),
     plan=plan,
     measure=measure,
-    claims=tuple(turns(style) for style in NAMES),
+    claims=(
+        Claim(
+            "PR falls with depth after training: the slope of log PR is below 0",
+            "straight lines that fall, in Transformers, RWKV and Mamba alike",
+            by_style(lambda row: row["slope"]),
+            lambda slope: bool(slope < 0),
+        ),
+    ),
+    questions=(
+        Question(
+            "Does PR rise with depth before training (slope of log PR)?",
+            by_style(lambda row: row["control"]["slope"]),
+            yes_or_no(lambda slope: slope > 0),
+        ),
+        Question("How straight are the lines (r)?", by_style(lambda row: row["r"]), medians),
+    ),
     figure=figure,
+    departures={
+        "cpu": "models of 4 blocks, d = 64, 300 steps and one seed instead of pretrained ones",
+        "paper": "models of 12 blocks, d = 256, trained here",
+    },
 )

@@ -5,122 +5,189 @@ SmolLM2-135M (30 blocks, d = 576), beside the same configurations untrained, on 
 windows of 256; and of the GPT that ``next-token/training`` trains here. About 15 minutes on one
 core, nearly all of them for SmolLM2; one measurement each.
 
+A model must be measured on text of its own kind, as the authors choose a text for each model: on
+the King James Bible stories-260K has r = −0.20. It writes its stories itself here.
+
 The pretrained models lie in a data directory (LAWSCOPE_DATA): ``stories260k``, a Hugging Face
 folder made from karpathy/tinyllamas, and ``smollm2``, that of HuggingFaceTB/SmolLM2-135M-Instruct
 or its GGUF file. What is absent is not tried. LAWSCOPE_LANGUAGE_MODEL names a folder, a GGUF file
-or a name on the hub to measure as well, and LAWSCOPE_TEXT a text file to measure on instead of the
-embedded one. ``paper`` has GPT-2 XL, Llama-3-8B and Mistral-7B by their names on the hub.
+or a name on the hub to measure as well, and LAWSCOPE_TEXT a text file to measure all of them on.
+``paper`` has GPT-2 XL, Llama-3-8B and Mistral-7B by their names on the hub.
 
-The document: straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV and Mamba.
+The paper: straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV and Mamba.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lawscope.errors import LawscopeError
-from lawscope.report.study_figures import COLOURS, SOFT, grid, label_outside
-from lawscope.studies.choice import quietly
-from lawscope.studies.next_token._figures import X_LABEL, Y_LABEL, finish_pr, with_control
-from lawscope.studies.next_token._language import GPT, LARGER, TINY, law_of, numbers_of, training_of
-from lawscope.studies.next_token._pretrained import measured, own_model, place_of, text_name
-from lawscope.studies.plan import Training
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies.figures import COLOURS, SOFT, grid
+from lawscope.studies.next_token import Figure, Lab
+from lawscope.studies.next_token._figures import finish_pr, label_pr, with_control
+from lawscope.studies.next_token._language import (
+    OURS,
+    STRAIGHT,
+    gpt_presets,
+    gpts,
+    law_of,
+    numbers_of,
+)
+from lawscope.studies.panels import quietly, yes_or_no
+from lawscope.studies.study import Claim, NotTried, Numbers, Question, Study
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from torch import Tensor
 
-    from lawscope.studies.lab import Lab
+    from lawscope.laws.next_token.result import NextToken
 
-OURS = "GPT trained here"
+MODEL, TEXT = "LAWSCOPE_LANGUAGE_MODEL", "LAWSCOPE_TEXT"
+EMBEDDED, SAMPLED = "king-james-bible", "written by the model itself"
+STORIES, SMOLLM = "stories-260K", "SmolLM2-135M"
 HOW = {
-    "stories-260K": ("stories260k", "convert karpathy/tinyllamas stories260K to Hugging Face"),
-    "SmolLM2-135M": ("smollm2", "download HuggingFaceTB/SmolLM2-135M-Instruct or its GGUF"),
+    STORIES: ("stories260k", "convert karpathy/tinyllamas stories260K to Hugging Face"),
+    SMOLLM: ("smollm2", "download HuggingFaceTB/SmolLM2-135M-Instruct or its GGUF"),
 }
 PRETRAINED = {"tokens": 32_000, "window": 256, "batch": 8, "onehot": False}
-CPU: dict[str, Any] = {**GPT, "models": list(HOW), "pretrained": PRETRAINED, "seeds": 1}
-PAPER: dict[str, Any] = {
-    **LARGER,
-    "models": [
-        "openai-community/gpt2-xl",
-        "meta-llama/Meta-Llama-3-8B",
-        "mistralai/Mistral-7B-v0.1",
-    ],
-    "pretrained": {**PRETRAINED, "tokens": 250_000, "window": 1024},
-    "seeds": 1,
-}
-SMOKE: dict[str, Any] = {**TINY, "models": [], "pretrained": {**PRETRAINED, "window": 32}}
-STRAIGHT = -0.9
-
-
-def plan(settings: Mapping[str, Any]) -> list[Training]:
-    """Our own GPT; the others come trained."""
-    return [training_of(settings)]
+HUB = ["openai-community/gpt2-xl", "meta-llama/Meta-Llama-3-8B", "mistralai/Mistral-7B-v0.1"]
+LONGER = {**PRETRAINED, "tokens": 250_000, "window": 1024}
 
 
 def measure(lab: Lab) -> Numbers:
-    """Every model that is there; of the others, why not."""
     settings = lab.settings
-    models: Numbers = {OURS: law_of(lab, training_of(settings), untrained=True)}
-    absent: Numbers = {}
-    for name in [*settings["models"], *own_model()]:
+    rows = [law_of(lab, training, untrained=True) for training in gpts(settings)]
+    models = {f"{OURS}, seed {row['seed']}" if row["seed"] else OURS: row for row in rows}
+    absent, texts = {}, {}
+    own = os.environ.get(MODEL)
+    places = {Path(own).name or own: own} if own else {}
+    for name in [*settings["models"], *places]:
         lab.tell(f"measuring {name}")
+        text = os.environ.get(TEXT) or (SAMPLED if name == STORIES else EMBEDDED)
+        texts[name] = Path(text).name
         try:
-            place = own_model().get(name) or (place_of(*HOW[name]) if name in HOW else name)
+            place = places.get(name) or (find_model(*HOW[name]) if name in HOW else name)
             with quietly():
-                models[name] = numbers_of(measured(place, settings["pretrained"]))
+                found = measure_pretrained(place, text, settings["pretrained"])
         except LawscopeError as error:
             absent[name] = str(error)
-    return {"models": models, "absent": absent, "text": Path(text_name()).name}
+        else:
+            models[name] = numbers_of(found)
+    usual = Path(os.environ.get(TEXT) or EMBEDDED).name
+    return {"models": models, "absent": absent, "text": usual, "texts": texts}
 
 
-def of(name: str, value: Callable[[Numbers], Any]) -> Callable[[Numbers], Any]:
-    """One value of one model.
+def find_model(folder: str, how: str) -> str:
+    """Where a pretrained model lies: its folder in a data directory, or a GGUF file in it."""
+    from lawscope.zoo.storage import data_folders
 
-    Raises:
-        LawscopeError: it is not on this machine.
-    """
+    for place in data_folders((folder,)):
+        if place.name == folder:
+            if (place / "config.json").is_file():
+                return str(place)
+            if packed := sorted(place.glob("*.gguf")):
+                return str(packed[0])
+    raise LawscopeError(
+        f"there is no model {folder}: {how}, and put it into the subfolder {folder} of a folder "
+        "given by LAWSCOPE_DATA"
+    )
 
-    def read(numbers: Numbers) -> Any:
-        if name in numbers["absent"]:
-            raise LawscopeError(numbers["absent"][name])
-        return value(numbers["models"][name])
+
+def measure_pretrained(place: str, text: str, settings: Mapping[str, Any]) -> NextToken:
+    """The law on a pretrained model beside the same configuration untrained."""
+    import torch
+
+    from lawscope.data.windows import encoder_of, frame_of, pack, read_tokens_of
+    from lawscope.laws.next_token.law import next_token
+    from lawscope.zoo.networks.hugging_face import find_source, load_language_model, load_tokenizer
+    from lawscope.zoo.text.corpus import load_text
+
+    source = find_source(place)
+    tokenizer = load_tokenizer(source)
+    model = load_language_model(source, device=torch.device("cpu"))
+    window, frame = settings["window"], frame_of(tokenizer, "causal")
+    if text == SAMPLED:
+        windows = write_text(model, settings)
+    else:
+        # The first token of a window has no place in the regression where it is the model's own.
+        share = (window - len(frame)) / (window - 1 - len(frame))
+        count = round(settings["tokens"] * share) + window
+        ids = read_tokens_of(_lines(load_text(text)), encoder_of(tokenizer), count)
+        windows = pack(ids, window, frame).ids
+    batches = list(windows.split(settings["batch"]))
+    return next_token(model, batches, onehot=settings["onehot"], progress=False)
+
+
+def write_text(model: Any, settings: Mapping[str, Any]) -> Tensor:
+    """Windows that a model writes from its first token on, at temperature 1, shape (N, T)."""
+    import torch
+
+    begin = model.config.bos_token_id
+    if begin is None:
+        raise LawscopeError("the model has no first token to begin a text with")
+    new = settings["window"] - 1
+    count = -(-settings["tokens"] // (new - 1))
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        written: Tensor = model.generate(
+            torch.full((count, 1), begin), do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
+            max_new_tokens=new, eos_token_id=None, pad_token_id=begin,
+        )  # fmt: skip
+    return written
+
+
+def _lines(text: str, size: int = 50_000) -> Iterator[str]:
+    """A text in pieces that end at the end of a line, so that no more is tokenized than needed."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + size) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def straightness(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
+    """The r of one model on text of its own kind."""
+
+    def read(numbers: Numbers) -> dict[str, list[float]]:
+        if name not in numbers["models"]:
+            raise NotTried(numbers["absent"].get(name, "this preset does not have it"))
+        text = numbers.get("texts", {}).get(name, numbers["text"])
+        if name == STORIES and text == EMBEDDED:
+            r = numbers["models"][name]["r"]
+            raise NotTried(f"measured on the {EMBEDDED} (r = {r:.2f}), not on stories")
+        return {name: [numbers["models"][name]["r"]]}
 
     return read
 
 
-def claims_on(name: str) -> tuple[Claim, Claim]:
-    """A line downwards, and none in the untrained network."""
-    return (
-        Claim(
-            f"{name}: r ≤ −0.9 over its blocks",
-            "straight lines in all models",
-            of(name, lambda row: row["r"]),
-            lambda r: bool(r <= STRAIGHT),
-        ),
-        Claim(
-            f"{name} untrained: the slope of log PR is above 0",
-            "(not in the document)",
-            of(name, lambda row: row["control"]["slope"]),
-            lambda slope: bool(slope > 0),
-        ),
+def controls(numbers: Numbers) -> dict[str, list[float]]:
+    """The slope of log PR of every untrained network."""
+    return {name: [row["control"]["slope"]] for name, row in numbers["models"].items()}
+
+
+CLAIMS = tuple(
+    Claim(
+        f"{name}: r ≤ −0.9 over its blocks",
+        "straight lines in all models",
+        straightness(name),
+        lambda r: bool(r <= STRAIGHT),
     )
+    for name in (*HOW, *HUB)
+)
 
 
 def figure(numbers: Numbers) -> Figure:
-    """PR of every model with its untrained control; below, the residuals of the line."""
     models = numbers["models"]
-    title = f"The law of next-token prediction (pretrained models on {numbers['text']})"
-    drawing, axes = grid(2, len(models), title, (3.8, 2.6))
+    drawing, axes = grid(2, len(models), "The law of next-token prediction", (3.8, 2.6))
     for above, below, (name, row) in zip(*axes, models.items(), strict=True):
         with_control(above, row, name)
         residuals = row["residuals"]
         below.bar(range(1, len(residuals) + 1), residuals, color=COLOURS[0])
         below.axhline(0, color=SOFT, lw=0.8)
         finish_pr(below, bend_text(row))
-    label_outside(axes, X_LABEL, Y_LABEL)
+    label_pr(axes)
     axes[1][0].set_ylabel("residual of log PR", fontsize=8.5)
     return drawing
 
@@ -131,28 +198,37 @@ def bend_text(row: Numbers) -> str:
     Example:
         >>> bend_text({"bend": {"blocks": 2, "share": 0.31}})
         'the last 2 blocks leave the line: +31 % of the fall'
-        >>> bend_text({"bend": None})
-        'no certain bend in the last blocks'
+        >>> bend_text({"bend": {"blocks": 1, "share": -0.25}})
+        'the last block leaves the line: -25 % of the fall'
     """
     bend = row["bend"]
     if bend is None:
         return "no certain bend in the last blocks"
-    which = (
-        "the last block leaves"
-        if bend["blocks"] == 1
-        else f"the last {bend['blocks']} blocks leave"
-    )
+    count = bend["blocks"]
+    which = "the last block leaves" if count == 1 else f"the last {count} blocks leave"
     return f"{which} the line: {bend['share'] * 100:+.0f} % of the fall"
 
 
 STUDY = Study(
     title="PR per block of pretrained language models, with their untrained controls",
-    source="000, part III",
+    source="He & Su 2024, experiments",
     paper="straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV, Mamba",
     minutes={"smoke": 0.1, "cpu": 17, "paper": 2000},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=plan,
+    settings=gpt_presets(
+        {"models": HUB, "pretrained": LONGER, "seeds": 1},
+        {"models": list(HOW), "pretrained": PRETRAINED, "seeds": 1},
+        {"models": [], "pretrained": {**PRETRAINED, "window": 32}},
+    ),
+    plan=gpts,
     measure=measure,
-    claims=(*claims_on(OURS), *(claim for name in HOW for claim in claims_on(name))),
+    claims=CLAIMS,
+    questions=(
+        Question(
+            "Does PR rise with depth in the same network untrained (slope of log PR)?",
+            controls,
+            yes_or_no(lambda slope: slope > 0),
+        ),
+    ),
     figure=figure,
+    departures={"cpu": "two small models that are not the paper's, and texts that are not theirs"},
 )

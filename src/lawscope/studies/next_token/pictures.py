@@ -4,74 +4,56 @@
 chosen ones, after the embedding and after every block of the GPT of ``next-token/training``: 3
 seeds, trainings shared, seconds on one core for the measurement.
 
-The document: pictures of a 12-layer model with the targets patients, cells and disorder; embeddings
-are chaotic, the last layers separated.
+The paper (He & Su 2024): "in contrast, (raw) embeddings are chaotic", pictures of all 12 layers of
+a model with the targets patients, cells and disorder, beside the clean law of PR.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lawscope.report.plane_pictures import plane_pictures
-from lawscope.studies.choice import every, rank_correlation
-from lawscope.studies.next_token._language import GPT, LARGER, TINY, gpts
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies.figures import plane_pictures
+from lawscope.studies.next_token import Figure, Lab
+from lawscope.studies.next_token._language import DEPARTURES, OURS, gpt_presets, gpts
+from lawscope.studies.panels import collect, yes_or_no
+from lawscope.studies.separation.pca import gain_in_plane, look, rise
+from lawscope.studies.study import Claim, Numbers, Question, Study
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from torch import Tensor
 
-    from lawscope.studies.lab import Lab
     from lawscope.studies.plan import Training
 
 # Words that are one token each in the vocabulary; a vocabulary of 300 has fewer of them.
-CPU: dict[str, Any] = {**GPT, "words": [" LORD", " shall", " of"], "most": 200}
-PAPER: dict[str, Any] = {**LARGER, "words": CPU["words"], "most": 500}
-SMOKE: dict[str, Any] = {**TINY, "words": [" the", " and", " of"], "most": 30}
+WORDS, OF_300 = [" LORD", " shall", " of"], [" the", " and", " of"]
 SHOWN = 60
 
 
 def measure(lab: Lab) -> Numbers:
-    """Silhouettes of every seed, and the picture of the first."""
-    looks = [look(lab, training) for training in gpts(lab.settings)]
+    looks = [look_before(lab, training) for training in gpts(lab.settings)]
+    _, labels, points = looks[0]
     return {
         "words": list(lab.settings["words"]),
-        "networks": [{"seed": seed, **found} for seed, (found, _) in enumerate(looks)],
-        "picture": looks[0][1],
+        "networks": [{"seed": seed, **found} for seed, (found, *_) in enumerate(looks)],
+        "picture": {"labels": labels, "blocks": points},
     }
 
 
-def look(lab: Lab, training: Training) -> tuple[Numbers, Numbers]:
+def look_before(lab: Lab, training: Training) -> tuple[Numbers, list[int], Any]:
     """The silhouette of the chosen targets at every block, and some points of each plane."""
-    import torch
-
-    from lawscope.statistics.silhouette import silhouette
     from lawscope.studies.next_token._features import features_of
-    from lawscope.studies.separation.pca import plane
 
     lab.tell(f"looking at {training.describe()}")
     settings, run = lab.settings, lab.run(training)
     windows = run.samples.x_test[: settings["tokens"] // settings["window"]]
     chosen, labels = before(windows, targets(settings), settings["most"])
-    silhouettes, flat, points = [], [], []
-    few = torch.cat([torch.nonzero(labels == k).flatten()[:SHOWN] for k in labels.unique()])
-    for block in features_of(run.network(), windows):
-        rows = block[:, :-1].flatten(0, 1)[chosen]
-        seen = plane(rows)
-        silhouettes.append(silhouette(rows.numpy(), labels.numpy()))
-        flat.append(silhouette(seen.numpy(), labels.numpy()))
-        points.append((seen / seen.abs().max())[few].numpy().round(3).tolist())
-    found = {"silhouette": silhouettes, "silhouette_in_plane": flat}
-    return found, {"labels": labels[few].tolist(), "blocks": points}
+    blocks = features_of(run.network(), windows)
+    return look((block[:, :-1].flatten(0, 1)[chosen] for block in blocks), labels, SHOWN)
 
 
 def targets(settings: Any) -> list[int]:
-    """The tokens of the chosen words.
-
-    Raises:
-        ValueError: a word is more than one token.
-    """
-    from lawscope.zoo.byte_pairs import load_byte_pairs
+    """The tokens of the chosen words."""
+    from lawscope.zoo.text.byte_pairs import load_byte_pairs
 
     found = [load_byte_pairs(settings["vocabulary"]).encode(word) for word in settings["words"]]
     if any(len(ids) != 1 for ids in found):
@@ -81,14 +63,6 @@ def targets(settings: Any) -> list[int]:
 
 def before(windows: Tensor, tokens: list[int], most: int) -> tuple[Tensor, Tensor]:
     """Where a chosen token comes next, and which: at most ``most`` places each.
-
-    Args:
-        windows: token ids, shape (N, T).
-        tokens: the chosen ones.
-        most: of each.
-
-    Returns:
-        Places in the flattened (N, T − 1), and the number of the token in the list.
 
     Example:
         >>> import torch
@@ -103,37 +77,7 @@ def before(windows: Tensor, tokens: list[int], most: int) -> tuple[Tensor, Tenso
     return torch.cat(places), torch.cat(labels)
 
 
-def rises(numbers: Numbers) -> list[float]:
-    """Rank correlation of silhouette and block, per seed."""
-    return [
-        rank_correlation(range(len(row["silhouette"])), row["silhouette"])
-        for row in numbers["networks"]
-    ]
-
-
-CLAIMS = (
-    Claim(
-        "the silhouette of the chosen targets rises with the block: rank correlation at least "
-        "0.8, every seed",
-        "from chaotic to separated (pictures)",
-        rises,
-        every(lambda correlation: correlation >= 0.8),
-    ),
-    Claim(
-        "in the plane of the picture the last block has a larger silhouette than the embedding, "
-        "every seed",
-        "raw embeddings are chaotic",
-        lambda numbers: [
-            row["silhouette_in_plane"][-1] - row["silhouette_in_plane"][0]
-            for row in numbers["networks"]
-        ],
-        every(lambda difference: difference > 0),
-    ),
-)
-
-
 def figure(numbers: Numbers) -> Figure:
-    """One picture per block, in rows of four."""
     shown, silhouettes = numbers["picture"], numbers["networks"][0]["silhouette"]
     places = ["embedding", *(f"block {i}" for i in range(1, len(silhouettes)))]
     return plane_pictures(
@@ -148,12 +92,31 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Features before three chosen tokens in the plane of two principal components",
-    source="000, part III",
-    paper="raw embeddings are chaotic, the last layers separated (pictures)",
+    source="He & Su 2024, contextualized embeddings",
+    paper="raw embeddings are chaotic in every layer (pictures)",
     minutes={"smoke": 0.1, "cpu": 5, "paper": 3000},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
+    settings=gpt_presets(
+        {"words": WORDS, "most": 500}, {"most": 200}, {"words": OF_300, "most": 30}
+    ),
     plan=gpts,
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Claim(
+            "the pictures show no order: the silhouette of the chosen targets does not rise with "
+            "the block, rank correlation at most 0",
+            "in contrast, (raw) embeddings are chaotic",
+            collect("networks", OURS, rise),
+            lambda correlation: bool(correlation <= 0),
+        ),
+    ),
+    questions=(
+        Question(
+            "In the plane of the picture alone, is the silhouette of the last block larger than "
+            "that of the embedding?",
+            collect("networks", OURS, gain_in_plane),
+            yes_or_no(lambda difference: difference > 0),
+        ),
+    ),
     figure=figure,
+    departures=DEPARTURES,
 )

@@ -6,39 +6,32 @@ same tokens, other numbers), with one-hot targets, which have no order, and with
 fuzziness D of next tokens as classes (those seen at least 100 times). 3 seeds, trainings shared,
 about a minute on one core for the measurement.
 
-The document measures with the tokenizer's own order.
+He & Su 2024 measure with the tokenizer's own order; the questions are ours. They are about a model
+that has learned, and this GPT has seen half a million tokens: in stories-260K, which is as small,
+PR falls with one-hot targets and in 100 of 100 shuffled vocabularies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import math
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from lawscope.report.study_figures import COLOURS, FAINT, grid, label_outside, plain_axis
-from lawscope.studies.choice import every
-from lawscope.studies.next_token._figures import X_LABEL, Y_LABEL, draw_pr, finish_pr
-from lawscope.studies.next_token._language import GPT, LARGER, TINY, gpts, law_of, slope_of
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies.figures import COLOURS, FAINT, grid, plain_axis
+from lawscope.studies.next_token import Figure, Lab
+from lawscope.studies.next_token._figures import draw_pr, finish_pr, label_pr
+from lawscope.studies.next_token._language import OURS, gpt_presets, gpts, law_of
+from lawscope.studies.panels import collect, yes_or_no
+from lawscope.studies.study import Check, Numbers, Question, Study
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
     from lawscope.studies.plan import Training
-
-CPU: dict[str, Any] = {**GPT, "shuffles": 100, "least": 100, "tokens": 30_000}
-PAPER: dict[str, Any] = {**LARGER, "shuffles": 100, "least": 100}
-SMOKE: dict[str, Any] = {**TINY, "shuffles": 8, "least": 5}
 
 
 def measure(lab: Lab) -> Numbers:
-    """The tokenizer's order, the shuffled ones, one-hot targets and D, for every seed."""
-    return {
-        "networks": [
-            {**law_of(lab, training), **without_order(lab, training)}
-            for training in gpts(lab.settings)
-        ]
-    }
+    trainings = gpts(lab.settings)
+    return {"networks": [{**law_of(lab, t), **without_order(lab, t)} for t in trainings]}
 
 
 def without_order(lab: Lab, training: Training) -> Numbers:
@@ -71,77 +64,35 @@ def without_order(lab: Lab, training: Training) -> Numbers:
     }
 
 
-def per_seed(value: Callable[[Numbers], float]) -> Callable[[Numbers], list[float]]:
-    """One number of every network."""
-    return lambda numbers: [value(network) for network in numbers["networks"]]
+def slope_of(pr: Sequence[float]) -> float:
+    """Slope of log PR against the block."""
+    logs = [math.log(value) for value in pr]
+    return float(statistics.linear_regression(range(len(pr)), logs).slope)
 
 
 def distance(network: Numbers) -> float:
     """Largest distance of one-hot PR from the mean over shuffles, in standard errors."""
-    count = len(network["shuffled"])
-    distances: list[float] = []
-    for onehot, column in zip(
-        network["pr_onehot"], zip(*network["shuffled"], strict=True), strict=True
-    ):
-        mean = sum(column) / count
-        variance = sum((value - mean) ** 2 for value in column) / (count - 1)
-        distances.append(abs(onehot - mean) / (variance / count) ** 0.5)
-    return max(distances)
+    columns = zip(*network["shuffled"], strict=True)
+    distances = [
+        abs(onehot - statistics.fmean(column)) / (statistics.stdev(column) / len(column) ** 0.5)
+        for onehot, column in zip(network["pr_onehot"], columns, strict=True)
+    ]
+    return float(max(distances))
 
 
 def spread(network: Numbers) -> float:
     """Standard deviation over shuffles at the last block over the fall in the tokenizer's order."""
-    last = [row[-1] for row in network["shuffled"]]
-    mean = sum(last) / len(last)
-    deviation = (sum((value - mean) ** 2 for value in last) / (len(last) - 1)) ** 0.5
     fall: float = network["pr"][1] - network["pr"][-1]
-    return float(deviation / fall) if fall > 0 else float("inf")
+    deviation = statistics.stdev(row[-1] for row in network["shuffled"])
+    return deviation / fall if fall > 0 else math.inf
 
 
 def falling(network: Numbers) -> float:
     """Share of the shuffled vocabularies in which PR falls with depth."""
-    slopes = [slope_of(row[1:]) for row in network["shuffled"]]
-    return sum(slope < 0 for slope in slopes) / len(slopes)
-
-
-CLAIMS = (
-    Claim(
-        "one-hot PR, which has no order, falls with depth: slope below 0, every seed",
-        "measured with the tokenizer's order",
-        per_seed(lambda network: slope_of(network["pr_onehot"][1:])),
-        every(lambda slope: slope < 0),
-    ),
-    Claim(
-        "one-hot PR is the mean over shuffled vocabularies: within 4 standard errors at every "
-        "block, every seed",
-        "by definition",
-        per_seed(distance),
-        every(lambda errors: errors <= 4),
-    ),
-    Claim(
-        "PR falls with depth in at least 90 % of the shuffled vocabularies, every seed",
-        "measured with the tokenizer's order",
-        per_seed(falling),
-        every(lambda share: share >= 0.9),
-    ),
-    Claim(
-        "the order matters more than the depth: over shuffles PR of the last block deviates by "
-        "more than it falls from the first block on, every seed",
-        "measured with the tokenizer's order",
-        per_seed(spread),
-        every(lambda ratio: ratio > 1),
-    ),
-    Claim(
-        "the fuzziness D of next tokens as classes falls with depth: slope below 0, every seed",
-        "D is the measure of classifiers",
-        per_seed(lambda network: slope_of(network["fuzziness"][1:])),
-        every(lambda slope: slope < 0),
-    ),
-)
+    return statistics.fmean(slope_of(row[1:]) < 0 for row in network["shuffled"])
 
 
 def figure(numbers: Numbers) -> Figure:
-    """The first seed: shuffled vocabularies, one-hot PR, and D."""
     drawing, axes = grid(1, 3, "Without the order of the vocabulary", (3.4, 2.8))
     first = numbers["networks"][0]
     left, middle, right = axes[0]
@@ -155,18 +106,51 @@ def figure(numbers: Numbers) -> Figure:
     finish_pr(middle, "one-hot targets")
     right.set_yscale("log")
     plain_axis(right, f"fuzziness D of {first['classes']} next tokens")
-    label_outside(axes, X_LABEL, Y_LABEL)
+    label_pr(axes)
     return drawing
 
 
 STUDY = Study(
     title="Shuffled vocabularies, one-hot targets, next tokens as classes",
-    source="000, part III",
+    source="He & Su 2024, the index of a token",
     paper="measured with the tokenizer's own order",
     minutes={"smoke": 0.1, "cpu": 5, "paper": 3000},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
+    settings=gpt_presets(
+        {"shuffles": 100, "least": 100}, {"tokens": 30_000}, {"shuffles": 8, "least": 5}
+    ),
     plan=gpts,
     measure=measure,
-    claims=CLAIMS,
+    claims=(),
+    questions=(
+        Question(
+            "Does one-hot PR, which has no order, fall with depth (slope of its logarithm)?",
+            collect("networks", OURS, lambda n: slope_of(n["pr_onehot"][1:])),
+            yes_or_no(lambda slope: slope < 0),
+        ),
+        Question(
+            "Does PR fall with depth in at least 90 % of the shuffled vocabularies (share)?",
+            collect("networks", OURS, falling),
+            yes_or_no(lambda share: share >= 0.9),
+        ),
+        Question(
+            "Does the order matter more than the depth: is the deviation of PR over shuffles at "
+            "the last block larger than the fall from the first block on (ratio)?",
+            collect("networks", OURS, spread),
+            yes_or_no(lambda ratio: ratio > 1),
+        ),
+        Question(
+            "Does the fuzziness D of next tokens as classes fall with depth (slope of log D)?",
+            collect("networks", OURS, lambda n: slope_of(n["fuzziness"][1:])),
+            yes_or_no(lambda slope: slope < 0),
+        ),
+    ),
+    checks=(
+        Check(
+            "one-hot PR is the mean over shuffled vocabularies: within 4 standard errors at every "
+            "block",
+            collect("networks", OURS, distance),
+            lambda errors: bool(errors <= 4),
+        ),
+    ),
     figure=figure,
 )

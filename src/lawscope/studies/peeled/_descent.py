@@ -7,26 +7,18 @@ what is left is a smooth problem without constraints.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-FloatArray = NDArray[np.float64]
+from lawscope.arrays import FloatArray
 
 
 @dataclass(frozen=True)
 class FreeModel:
-    """Equal classes whose features are free to differ.
-
-    Attributes:
-        classes: K.
-        per_class: features of each class.
-        dimension: p.
-        weight_energy: E_W.
-        feature_energy: E_H.
-    """
+    """Equal classes whose features are free to differ."""
 
     classes: int
     per_class: int
@@ -38,13 +30,8 @@ class FreeModel:
         """Loss and features, (K, n, p), where L-BFGS ends from a random start."""
         rows = self.classes * (1 + self.per_class)
         start = np.random.default_rng(seed).standard_normal(rows * self.dimension)
-        end = minimize(
-            self.loss,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-12},
-        )
+        options: Any = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-12}
+        end = minimize(self.loss, start, jac=True, method="L-BFGS-B", options=options)
         features = self._parts(end.x)[1]
         return float(end.fun), features.reshape(self.classes, self.per_class, self.dimension)
 
@@ -54,9 +41,15 @@ class FreeModel:
         labels = np.repeat(np.arange(self.classes), self.per_class)
         logs = log_softmax(H @ W.T, axis=1)
         slope = (np.exp(logs) - np.eye(self.classes)[labels]) / len(labels)
-        slopes = (slope.T @ H).ravel(), (slope @ W).ravel()
         value = -logs[np.arange(len(labels)), labels].mean()
-        return float(value), np.concatenate(self._along_spheres(flat, slopes))
+        # What of the slopes is not towards the centres of the spheres, in the units of V and G.
+        along = []
+        slopes = (slope.T @ H).ravel(), (slope @ W).ravel()
+        for radius, part, toward in zip(self._radii(), self._split(flat), slopes, strict=True):
+            length = np.linalg.norm(part)
+            unit = part / length
+            along.append(radius / length * (toward - unit * (unit @ toward)))
+        return float(value), np.concatenate(along)
 
     def _radii(self) -> tuple[float, float]:
         weights = self.classes * self.weight_energy
@@ -71,15 +64,3 @@ class FreeModel:
         """W and H, scaled onto their spheres, flat."""
         pairs = zip(self._radii(), self._split(flat), strict=True)
         return [np.asarray(radius * part / np.linalg.norm(part)) for radius, part in pairs]
-
-    def _along_spheres(
-        self, flat: FloatArray, slopes: tuple[FloatArray, FloatArray]
-    ) -> list[FloatArray]:
-        """What of the slopes is not towards the centre, in the units of V and G."""
-        found = []
-        together = zip(self._radii(), self._split(flat), slopes, strict=True)
-        for radius, part, slope in together:
-            length = np.linalg.norm(part)
-            unit = part / length
-            found.append(np.asarray(radius / length * (slope - unit * (unit @ slope))))
-        return found

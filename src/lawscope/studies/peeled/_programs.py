@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lawscope.studies.plan import Training
-from lawscope.studies.study import Numbers
+from lawscope.studies.study import Check, Numbers
 
 if TYPE_CHECKING:
     from lawscope.theory.layer_peeled.peeled import Peeled
 
-CERTIFIED = 1e-6  # of the loss: how far from the optimum a certified program may be
+Settings = Mapping[str, Any]
+LABEL = "K_A = {majority}, E_H = {feature_energy}"
 SAME = 1e-6
-
-
-def nothing_to_train(settings: Mapping[str, Any]) -> list[Training]:
-    """The plan of a study that solves programs and trains no network."""
-    return []
+ROUNDING = 1e-9
+# Of the two-group programs of Fang et al. 2021.
+TWO_GROUPS: dict[str, Any] = {
+    "classes": 10, "majorities": [3, 5, 7], "weight_energy": 1, "feature_energies": [5, 10],
+    "seeds": 1,
+}  # fmt: skip
 
 
 def ratios_between(low: float, high: float, per_decade: int) -> list[float]:
-    """Ratios from ``low`` to ``high``, evenly on a log scale, both ends included.
+    """Return ratios from ``low`` to ``high``, evenly on a log scale, both ends included.
 
     Example:
         >>> ratios_between(1, 100, 2)
@@ -34,13 +35,12 @@ def ratios_between(low: float, high: float, per_decade: int) -> list[float]:
     return [float(f"{low * 10 ** (decades * i / count):.6g}") for i in range(count + 1)]
 
 
-def minority_numbers(found: Peeled) -> Numbers:
-    """What a study keeps of one program with a majority and a minority.
+def counts_of(settings: Settings, majority: int, ratio: float) -> list[float]:
+    return [float(ratio)] * majority + [1.0] * (settings["classes"] - majority)
 
-    Returns:
-        ``cosine`` between two minority classifiers, None where they have vanished; their
-        ``phase``; the ``loss``; the certificate relative to it, ``gap``.
-    """
+
+def minority_numbers(found: Peeled) -> Numbers:
+    """Return what a study keeps of one program; the cosine is None where classifiers vanished."""
     minority = found.groups[-1]
     return {
         "cosine": minority.cosine if math.isfinite(minority.cosine) else None,
@@ -52,11 +52,19 @@ def minority_numbers(found: Peeled) -> Numbers:
 
 
 def steps(values: Sequence[float | None]) -> list[float]:
-    """Differences between neighbours, over what is there.
-
-    Example:
-        >>> steps([1.0, None, 3.0, 2.0])
-        [2.0, -1.0]
-    """
-    there = [value for value in values if value is not None]
+    """Return differences between neighbours, over what is there."""
+    there = (value for value in values if value is not None)
     return [after - before for before, after in pairwise(there)]
+
+
+def or_nan(values: Sequence[float | None]) -> list[float]:
+    """Return the values with NaN, which is not drawn, for None."""
+    return [math.nan if value is None else value for value in values]
+
+
+def certified(name: str) -> Check:
+    return Check(
+        "every program is certified: gap at most 1e-6 of the loss",
+        lambda numbers: max(each["gap"] for each in numbers[name]),
+        lambda gap: bool(gap <= SAME),
+    )

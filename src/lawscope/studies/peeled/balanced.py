@@ -1,63 +1,44 @@
 """Equal classes: the optimum is a simplex, and features are classifiers up to scale.
 
-``lawscope study run peeled/balanced``: the theorem on balanced training (001; 000, part I). The
+``lawscope study run peeled/balanced``: the theorem on balanced training (Fang et al. 2021). The
 program is solved for several numbers of classes K and energies, with its certificate. That features
 of one class are equal is an outcome, not an assumption: for a small K the nonconvex problem with
 several free features per class is descended from random starts as well. About 5 seconds on one
 core; 5 starts, no network is trained.
 
-The documents: any global minimiser has h_{k,i} = √(E_H/E_W)·w_k, and the w_k form a simplex
-equiangular tight frame, cos = −1/(K−1).
+The paper: any global minimiser has h_{k,i} = √(E_H/E_W)·w_k, and the w_k form a simplex equiangular
+tight frame, cos = −1/(K−1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lawscope.report.study_figures import COLOURS, INK, grid, plain_axis
-from lawscope.studies.choice import every
-from lawscope.studies.peeled._programs import SAME, nothing_to_train
-from lawscope.studies.study import Claim, Numbers, Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
+from lawscope.studies.figures import COLOURS, INK, grid, plain_axis
+from lawscope.studies.panels import collect, presets
+from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.peeled._programs import SAME, Settings
+from lawscope.studies.study import Check, Claim, Numbers, Study
 
 PAPER: dict[str, Any] = {
-    "classes": [2, 3, 4, 10, 100, 1000],
-    "feature_energies": [5, 10],
-    "weight_energy": 1,
+    "classes": [2, 3, 4, 10, 100, 1000], "feature_energies": [5, 10], "weight_energy": 1,
     "free": {"classes": 4, "per_class": 5, "dimension": 8, "feature_energy": 5, "starts": 5},
-    "pictured": 10,
-    "seeds": 1,
-}
-CPU = PAPER
-SMOKE = {
-    **PAPER,
-    "classes": [3, 10],
-    "feature_energies": [5],
-    "free": {**PAPER["free"], "starts": 1},
-}
-SMALLEST_GAP = 1e-8
-SPREAD = 1e-4
+    "pictured": 10, "seeds": 1,
+}  # fmt: skip
+SMOKE = {"classes": [3, 10], "feature_energies": [5], "free": {**PAPER["free"], "starts": 1}}
 
 
 def measure(lab: Lab) -> Numbers:
-    """Every program's geometry, the free descent, and the cosines of one program as a picture."""
-    settings = lab.settings
-    programs = [
-        solved(K, settings["weight_energy"], E_H)
-        for K in settings["classes"]
-        for E_H in settings["feature_energies"]
-    ]
+    from lawscope.theory.layer_peeled.peel import peel
+
+    settings, E_W = lab.settings, lab.settings["weight_energy"]
+    energies = settings["feature_energies"]
+    programs = [solved(K, E_W, E_H) for K in settings["classes"] for E_H in energies]
     lab.tell("descending from random starts")
-    free = [
-        descended(settings["weight_energy"], settings["free"], seed=start)
-        for start in range(settings["free"]["starts"])
-    ]
-    return {"programs": programs, "free": free, "cosines": cosines(settings)}
+    free = settings["free"]
+    ends = [descended(E_W, free, seed) for seed in range(free["starts"])]
+    pictured = peel([1.0] * settings["pictured"], E_W, energies[0]).cosines.tolist()
+    return {"programs": programs, "free": ends, "cosines": pictured}
 
 
 def solved(K: int, E_W: float, E_H: float) -> Numbers:
@@ -82,7 +63,7 @@ def solved(K: int, E_W: float, E_H: float) -> Numbers:
     }
 
 
-def descended(E_W: float, free: Mapping[str, Any], seed: int) -> Numbers:
+def descended(E_W: float, free: Settings, seed: int) -> Numbers:
     """Where free features end from one random start, against the certified optimum."""
     import numpy as np
 
@@ -98,64 +79,16 @@ def descended(E_W: float, free: Mapping[str, Any], seed: int) -> Numbers:
     }
 
 
-def cosines(settings: Mapping[str, Any]) -> list[list[float]]:
-    """Cosines between all classifiers of the pictured program."""
-    from lawscope.theory.layer_peeled.peel import peel
-
-    energies = settings["weight_energy"], settings["feature_energies"][0]
-    found: list[list[float]] = peel([1.0] * settings["pictured"], *energies).cosines.tolist()
-    return found
-
-
-def largest(name: str) -> Any:
-    """The largest of one number over all programs."""
-    return lambda numbers: max(program[name] for program in numbers["programs"])
-
-
-CLAIMS = (
-    Claim(
-        "classifiers form a simplex: every cosine is −1/(K−1) to 1e-6, for every K and energy",
-        "a K-simplex equiangular tight frame",
-        largest("cosine_error"),
-        lambda error: bool(error <= SAME),
-    ),
-    Claim(
-        "features are classifiers: h_k = √(E_H/E_W)·w_k to 1e-6",
-        "h = C·w, C = √(E_H/E_W)",
-        largest("duality_error"),
-        lambda error: bool(error <= SAME),
-    ),
-    Claim(
-        "the optimum is certified: gap ≤ 1e-8",
-        "any global minimiser",
-        largest("gap"),
-        lambda gap: bool(gap <= SMALLEST_GAP),
-    ),
-    Claim(
-        "features free to differ end equal within a class, to 1e-4 of their length, every start",
-        "h depends only on the class membership",
-        lambda numbers: [row["spread"] for row in numbers["free"]],
-        every(lambda spread: spread <= SPREAD),
-    ),
-    Claim(
-        "every start ends at the certified loss, to a relative 1e-6",
-        "nonconvex but analytically tractable",
-        lambda numbers: [row["excess"] for row in numbers["free"]],
-        every(lambda excess: abs(excess) <= SAME),
-    ),
-)
+LABEL, STARTS = "K = {classes}", "free features"
 
 
 def figure(numbers: Numbers) -> Figure:
-    """The cosine against K, and all cosines of one program."""
     drawing, ((left, right),) = grid(1, 2, "The Layer-Peeled Model for equal classes", (3.6, 3.0))
     energy = numbers["programs"][0]["feature_energy"]
     programs = [p for p in numbers["programs"] if p["feature_energy"] == energy]
-    classes = [p["classes"] for p in programs]
+    classes, found = zip(*((p["classes"], p["cosine"]) for p in programs), strict=True)
     left.plot(classes, [-1 / (K - 1) for K in classes], "-", color=INK, lw=1, label="−1/(K−1)")
-    left.plot(
-        classes, [p["cosine"] for p in programs], "o", color=COLOURS[0], ms=5, label="the optimum"
-    )
+    left.plot(classes, found, "o", color=COLOURS[0], ms=5, label="the optimum")
     left.set_xscale("log")
     left.set_xlabel("classes K", fontsize=8.5)
     left.set_ylabel("cosine between two classifiers", fontsize=8.5)
@@ -170,12 +103,48 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Equal classes: the optimum is a simplex, features equal their classifiers",
-    source="001, theorem on balanced training",
+    source="Fang et al. 2021, theorem on balanced training",
     paper="cos = −1/(K−1), h = √(E_H/E_W)·w, equal within a class",
     minutes={"smoke": 0.03, "cpu": 0.1, "paper": 0.1},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=nothing_to_train,
+    settings=presets(PAPER, smoke=SMOKE),
+    plan=lambda settings: [],
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Claim(
+            "classifiers form a simplex: every cosine is −1/(K−1) to 1e-6 (largest error)",
+            "a K-simplex equiangular tight frame",
+            collect("programs", LABEL, "cosine_error"),
+            lambda error: bool(error <= SAME),
+        ),
+        Claim(
+            "features are classifiers: h_k = √(E_H/E_W)·w_k to 1e-6 (largest error)",
+            "h = C·w, C = √(E_H/E_W)",
+            collect("programs", LABEL, "duality_error"),
+            lambda error: bool(error <= SAME),
+        ),
+        Claim(
+            "features free to differ end equal within a class, to 1e-4 of their length",
+            "h depends only on the class membership",
+            collect("free", STARTS, "spread"),
+            lambda spread: bool(spread <= 1e-4),
+        ),
+    ),
+    checks=(
+        Check(
+            "the optimum is certified: gap at most 1e-8",
+            collect("programs", LABEL, "gap"),
+            lambda gap: bool(gap <= 1e-8),
+        ),
+        Check(
+            "the loss is that of the closed form, to a relative 1e-6",
+            collect("programs", LABEL, "loss_error"),
+            lambda error: bool(error <= SAME),
+        ),
+        Check(
+            "every start ends at the certified loss, to a relative 1e-6",
+            collect("free", STARTS, "excess"),
+            lambda excess: bool(abs(excess) <= SAME),
+        ),
+    ),
     figure=figure,
 )

@@ -1,78 +1,54 @@
 """A long tail: every class has its own size, and rare classes crowd together.
 
-``lawscope study run peeled/long-tail``: "general imbalanced datasets" (001, future directions).
-Exponential tails n_k = n_1·R^(−k/(K−1)) with R = 100, as long-tailed benchmarks have them, for
-K = 10, 100 and 1000 classes, all of different sizes; E_W = 1, E_H = 10. About 12 seconds on one
-core, nearly all for K = 1000; nothing is trained, nothing is random.
+``lawscope study run peeled/long-tail``: "general imbalanced datasets" (Fang et al. 2021, future
+directions). Exponential tails n_k = n_1·R^(−k/(K−1)) with R = 100, as long-tailed benchmarks have
+them, for K = 10, 100 and 1000 classes, all of different sizes; E_W = 1, E_H = 10. About 12 seconds
+on one core, nearly all for K = 1000; nothing is trained, nothing is random.
 
-The documents ask for it and give no number.
+The document asks for it and gives no number.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lawscope.report.study_figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.choice import every, quietly
-from lawscope.studies.peeled._programs import CERTIFIED, nothing_to_train
-from lawscope.studies.study import Claim, Numbers, Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
+from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.panels import collect, presets, quietly, yes_or_no
+from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.peeled._programs import Settings, certified
+from lawscope.studies.study import Check, Numbers, Question, Study
 
 PAPER: dict[str, Any] = {
-    "classes": [10, 100, 1000],
-    "ratio": 100,
-    "weight_energy": 1,
-    "feature_energy": 10,
-    "kept": 100,
+    "classes": [10, 100, 1000], "ratio": 100, "weight_energy": 1, "feature_energy": 10, "kept": 100,
     "seeds": 1,
-}
-CPU = PAPER
-SMOKE = {**PAPER, "classes": [4, 10]}
-TENTH = 10
-SECONDS = 60.0
+}  # fmt: skip
 
 
 def tail(K: int, ratio: float) -> list[float]:
-    """Class sizes from ``ratio`` down to 1, each smaller than the one before by the same factor.
-
-    Example:
-        >>> tail(3, 100)
-        [100.0, 10.0, 1.0]
-    """
+    """Class sizes from ``ratio`` down to 1, each smaller than the one before by the same factor."""
     return [float(f"{ratio ** (1 - k / (K - 1)):.9g}") for k in range(K)]
 
 
 def measure(lab: Lab) -> Numbers:
-    """One program per number of classes."""
-    settings = lab.settings
     programs = []
-    for K in settings["classes"]:
+    for K in lab.settings["classes"]:
         lab.tell(f"{K} classes")
-        programs.append(solved(settings, K))
-    return {"ratio": settings["ratio"], "programs": programs}
+        programs.append(solved(lab.settings, K))
+    return {"ratio": lab.settings["ratio"], "programs": programs}
 
 
-def solved(settings: Mapping[str, Any], K: int) -> Numbers:
-    """Cosines along the tail, the certificate, and what it took.
-
-    ``cosines[k]`` is the mean cosine of class k to the classes of the tenth of sizes around it.
-    """
+def solved(settings: Settings, K: int) -> Numbers:
+    """``cosines[k]``: the mean cosine of class k to the classes of the tenth of sizes around it."""
     from lawscope.theory.layer_peeled.peel import peel
 
     begun = time.process_time()
     with quietly():
-        found = peel(
-            tail(K, settings["ratio"]), settings["weight_energy"], settings["feature_energy"]
-        )
+        energies = settings["weight_energy"], settings["feature_energy"]
+        found = peel(tail(K, settings["ratio"]), *energies)
     seconds = time.process_time() - begun
-    cosines = neighbourly(found.cosines, max(2, K // TENTH))
+    cosines = neighbourly(found.cosines, max(2, K // 10))
     living = [cosine for cosine in cosines if cosine is not None]
     kept = range(0, K, max(1, K // settings["kept"]))
     return {
@@ -108,41 +84,10 @@ def neighbourly(cosines: Any, window: int) -> list[float | None]:
     return means
 
 
-def of_all(name: str) -> Any:
-    """One number of every program."""
-    return lambda numbers: [program[name] for program in numbers["programs"]]
-
-
-def crowding(numbers: Numbers) -> list[float]:
-    """Cosine around the rarest class that has a classifier minus that around the commonest."""
-    return [program["rarest"] - program["commonest"] for program in numbers["programs"]]
-
-
-CLAIMS = (
-    Claim(
-        "every program is certified: gap at most 1e-6 of the loss",
-        "no number in the documents",
-        of_all("gap"),
-        every(lambda gap: gap <= CERTIFIED),
-    ),
-    Claim(
-        "rare classes crowd together: the mean cosine to neighbours in size is larger at the "
-        "rarest class whose classifier has not vanished than at the commonest",
-        "general imbalanced datasets",
-        crowding,
-        every(lambda difference: difference > 0),
-    ),
-    Claim(
-        "each program is solved within a minute of one core's time (seconds)",
-        "no number in the documents",
-        of_all("seconds"),
-        every(lambda seconds: seconds <= SECONDS),
-    ),
-)
+LABEL = "K = {classes}"
 
 
 def figure(numbers: Numbers) -> Figure:
-    """The cosine of each class to its neighbours along the tail."""
     title = f"A long tail, largest over smallest class {numbers['ratio']}"
     drawing, axes = grid(1, 1, title, (5.2, 3.4))
     axis = axes[0][0]
@@ -159,12 +104,33 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Exponential long tails with 10, 100 and 1000 class sizes, certified",
-    source="001, future directions",
+    source="Fang et al. 2021, future directions",
     paper="asked, not answered: general imbalanced datasets",
     minutes={"smoke": 0.05, "cpu": 0.25, "paper": 0.25},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=nothing_to_train,
+    settings=presets(PAPER, smoke={"classes": [4, 10]}),
+    plan=lambda settings: [],
     measure=measure,
-    claims=CLAIMS,
+    claims=(),
+    questions=(
+        Question(
+            "Do rare classes crowd together: is the mean cosine to neighbours in size larger at "
+            "the rarest class whose classifier has not vanished than at the commonest?",
+            collect("programs", LABEL, lambda program: program["rarest"] - program["commonest"]),
+            yes_or_no(lambda difference: difference > 0),
+        ),
+        Question(
+            "Do classifiers of rare classes vanish altogether (their number)?",
+            collect("programs", LABEL, "vanished"),
+            yes_or_no(lambda count: count > 0),
+        ),
+    ),
+    checks=(
+        certified("programs"),
+        Check(
+            "each program is solved within a minute of one core's time (seconds)",
+            collect("programs", LABEL, "seconds"),
+            lambda seconds: bool(seconds <= 60),
+        ),
+    ),
     figure=figure,
 )

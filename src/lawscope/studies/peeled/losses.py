@@ -1,29 +1,28 @@
 """Where the minority collapses under other losses.
 
-``lawscope study run peeled/losses``: "try various loss functions" (001, future directions). K = 10
-classes, K_A = 3, 5, 7, E_W = 1, E_H = 2, 5 and 10, under cross-entropy, class weights 1/n_k, logit
-adjustment (t = 1), label smoothing (ε = 0.1) and the squared loss. R₀ is enclosed by certified
-programs, one in which the minority is separated and one in which it is not, at most a thousandth
-apart; looked for up to R = 10⁶. About 15 seconds on one core; nothing is trained or random.
+``lawscope study run peeled/losses``: "try various loss functions" (Fang et al. 2021, future
+directions). K = 10 classes, K_A = 3, 5, 7, E_W = 1, E_H = 2, 5 and 10, under cross-entropy, class
+weights 1/n_k, logit adjustment (t = 1), label smoothing (ε = 0.1) and the squared loss. R₀ is
+enclosed by certified programs, one in which the minority is separated and one in which it is not,
+at most a thousandth apart; looked for up to R = 10⁶. About 15 seconds on one core; nothing is
+trained or random.
 
-The documents ask the question and give no number.
+The document asks the question and gives no number.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from itertools import product
+from typing import Any
 
-from lawscope.report.study_figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.choice import every
-from lawscope.studies.peeled._programs import CERTIFIED, SAME, minority_numbers, nothing_to_train
-from lawscope.studies.study import Claim, Numbers, Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
+from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.panels import brief, collect, pick, presets, yes_or_no
+from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.peeled import _programs as programs
+from lawscope.studies.peeled._programs import LABEL, SAME, Settings
+from lawscope.studies.study import Check, Numbers, Question, Study
 
 NAMES = {
     "cross_entropy": "cross-entropy",
@@ -33,51 +32,35 @@ NAMES = {
     "mse": "squared loss",
 }
 PAPER: dict[str, Any] = {
-    "classes": 10,
-    "majorities": [3, 5, 7],
-    "weight_energy": 1,
-    "feature_energies": [2, 5, 10],
-    "losses": list(NAMES),
+    **programs.TWO_GROUPS, "feature_energies": [2, 5, 10], "losses": list(NAMES),
     "largest_ratio": 1_000_000,
-    "seeds": 1,
-}
-CPU = PAPER
-SMOKE = {**PAPER, "majorities": [5], "feature_energies": [5]}
+}  # fmt: skip
+SMOKE = {"majorities": [5], "feature_energies": [5]}
 WIDTH = 1e-3
 SEPARATED = "separated"
 
 
 def measure(lab: Lab) -> Numbers:
-    """One row for each loss, K_A and E_H."""
     settings = lab.settings
     rows = []
-    for loss in settings["losses"]:
-        for majority in settings["majorities"]:
-            for energy in settings["feature_energies"]:
-                lab.tell(f"{NAMES[loss]}, K_A {majority}, E_H {energy}")
-                rows.append(row(settings, loss, majority, energy))
-    return {
-        "classes": settings["classes"],
-        "weight_energy": settings["weight_energy"],
-        "rows": rows,
-    }
+    axes = (settings[name] for name in ("losses", "majorities", "feature_energies"))
+    for loss, majority, energy in product(*axes):
+        lab.tell(f"{NAMES[loss]}, K_A {majority}, E_H {energy}")
+        rows.append(row(settings, loss, majority, energy))
+    return {**{name: settings[name] for name in ("classes", "weight_energy")}, "rows": rows}
 
 
-def row(settings: Mapping[str, Any], loss: str, majority: int, energy: float) -> Numbers:
+def row(settings: Settings, loss: str, majority: int, energy: float) -> Numbers:
     """The programs on both sides of R₀, or the one at the largest R where there is none."""
     from lawscope.theory.layer_peeled.peel import peel
 
     def at(ratio: float) -> Numbers:
-        counts = [float(ratio)] * majority + [1.0] * (settings["classes"] - majority)
+        counts = programs.counts_of(settings, majority, ratio)
         found = peel(counts, settings["weight_energy"], energy, loss)
-        return {"ratio": ratio, **minority_numbers(found)}
+        return {"ratio": ratio, **programs.minority_numbers(found)}
 
-    return {
-        "loss": loss,
-        "majority": majority,
-        "feature_energy": energy,
-        "points": enclosed(at, settings["largest_ratio"]),
-    }
+    points = enclosed(at, settings["largest_ratio"])
+    return {"loss": loss, "majority": majority, "feature_energy": energy, "points": points}
 
 
 def enclosed(at: Callable[[float], Numbers], largest: float) -> list[Numbers]:
@@ -105,106 +88,46 @@ def threshold(row: Numbers) -> float | None:
     return row["points"][1]["ratio"] if len(row["points"]) == 2 else None
 
 
-def of_loss(numbers: Numbers, *losses: str) -> list[Numbers]:
-    """The rows of some losses."""
-    found = [row for row in numbers["rows"] if row["loss"] in losses]
-    if not found:
-        raise KeyError(", ".join(losses))
-    return found
+def of_loss(loss: str, value: Callable[[Numbers, Numbers], float]) -> Any:
+    return lambda numbers: collect(
+        "rows", LABEL, lambda row: value(row, numbers), where=lambda row: row["loss"] == loss
+    )(numbers)
 
 
-def off_closed_form(numbers: Numbers) -> list[float]:
-    """Cross-entropy: R₀ as enclosed against its closed form, relative difference."""
-    from lawscope.theory.layer_peeled.threshold import collapse_threshold
+def off_closed_form(row: Numbers, numbers: Numbers) -> float:
+    """R₀ as enclosed against its closed form, relative difference."""
+    from lawscope.theory.layer_peeled.thresholds import collapse_threshold
 
-    found = []
-    for row in of_loss(numbers, "cross_entropy"):
-        counts = [2.0] * row["majority"] + [1.0] * (numbers["classes"] - row["majority"])
-        exact = collapse_threshold(counts, numbers["weight_energy"], row["feature_energy"])
-        enclosed_at = threshold(row)
-        found.append(math.inf if not (exact and enclosed_at) else abs(enclosed_at / exact - 1))
-    return found
+    counts = programs.counts_of(numbers, row["majority"], 2)
+    exact = collapse_threshold(counts, numbers["weight_energy"], row["feature_energy"])
+    found = threshold(row)
+    return math.inf if not (exact and found) else abs(found / exact - 1)
 
 
-def thresholds(*losses: str) -> Any:
-    """R₀ of these losses, None where no ratio makes the minority collapse."""
-    return lambda numbers: [threshold(row) for row in of_loss(numbers, *losses)]
+def over_cross_entropy(row: Numbers, numbers: Numbers) -> float:
+    """R₀ over that of cross-entropy; infinite where no ratio makes the minority collapse."""
+    same = {name: row[name] for name in ("majority", "feature_energy")}
+    plain = threshold(pick(numbers["rows"], loss="cross_entropy", **same))
+    return (threshold(row) or math.inf) / (plain or math.inf)
 
 
-def put_off(numbers: Numbers) -> list[float]:
-    """R₀ with label smoothing over R₀ with cross-entropy, row by row; infinite where there is none.
-
-    Smoothed logits are finite, so with enough energy the majority leaves some to the minority
-    however rare it is.
-    """
-    pairs = zip(of_loss(numbers, "label_smoothed"), of_loss(numbers, "cross_entropy"), strict=True)
-    return [(threshold(a) or math.inf) / (threshold(b) or math.inf) for a, b in pairs]
+def simplex_error(row: Numbers, numbers: Numbers) -> float:
+    return float(abs(row["points"][-1]["cosine"] + 1 / (numbers["classes"] - 1)))
 
 
-def simplex_error(numbers: Numbers) -> list[float]:
-    """Class weights: cosine far out against the simplex of all K classes."""
-    simplex = -1 / (numbers["classes"] - 1)
-    rows = of_loss(numbers, "class_weighted")
-    return [abs(point["cosine"] - simplex) for row in rows for point in row["points"]]
-
-
-def never(values: Sequence[Any]) -> bool:
-    """None of them is there."""
-    return bool(values) and all(value is None for value in values)
-
-
-CLAIMS = (
-    Claim(
-        "every program is certified: gap at most 1e-6 of the loss",
-        "no number in the documents",
-        lambda numbers: max(p["gap"] for row in numbers["rows"] for p in row["points"]),
-        lambda gap: bool(gap <= CERTIFIED),
-    ),
-    Claim(
-        "for cross-entropy R₀ is that of the closed form, to a thousandth",
-        "no number in the documents",
-        off_closed_form,
-        every(lambda difference: difference <= WIDTH),
-    ),
-    Claim(
-        "cross-entropy and logit adjustment collapse at a finite R₀ (up to 10⁶)",
-        "R₀ for cross-entropy only",
-        thresholds("cross_entropy", "logit_adjusted"),
-        every(lambda ratio: ratio > 1),
-    ),
-    Claim(
-        "label smoothing puts collapse off: its R₀ is larger than that of cross-entropy, or there "
-        "is none (ratios, ∞ for none)",
-        "no number in the documents",
-        put_off,
-        every(lambda ratio: ratio > 1),
-    ),
-    Claim(
-        "with class weights 1/n no ratio up to 10⁶ collapses",
-        "no number in the documents",
-        thresholds("class_weighted"),
-        never,
-    ),
-    Claim(
-        "with class weights 1/n the simplex stays at R = 10⁶, to 1e-6",
-        "as for equal classes",
-        simplex_error,
-        every(lambda error: error <= SAME),
-    ),
-    Claim(
-        "with the squared loss no ratio up to 10⁶ collapses: these energies fit every class",
-        "no number in the documents",
-        thresholds("mse"),
-        never,
-    ),
-)
+def table(numbers: Numbers) -> list[list[str]]:
+    columns = list(dict.fromkeys(LABEL.format(**row) for row in numbers["rows"]))
+    lines: dict[str, list[str]] = {}
+    for row in numbers["rows"]:
+        lines.setdefault(row["loss"], [NAMES[row["loss"]]]).append(brief(threshold(row)))
+    return [["loss", *columns], *lines.values()]
 
 
 def figure(numbers: Numbers) -> Figure:
-    """R₀ of each loss, one panel per E_H, one colour per K_A; a cross: no ratio collapses."""
-    energies = list(dict.fromkeys(row["feature_energy"] for row in numbers["rows"]))
-    losses = list(dict.fromkeys(row["loss"] for row in numbers["rows"]))
-    majorities = list(dict.fromkeys(row["majority"] for row in numbers["rows"]))
+    energies, losses, majorities = (
+        list(dict.fromkeys(row[name] for row in numbers["rows"]))
+        for name in ("feature_energy", "loss", "majority")
+    )
     title = "Where the minority collapses, by loss (× at the edge: nowhere)"
     drawing, axes = grid(1, len(energies), title, (4.2, 3.0))
     for axis, energy in zip(axes[0], energies, strict=True):
@@ -227,12 +150,48 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="R₀ under class weights, logit adjustment, label smoothing and squared loss",
-    source="001, future directions",
+    source="Fang et al. 2021, future directions",
     paper="asked, not answered: try various loss functions",
     minutes={"smoke": 0.05, "cpu": 0.25, "paper": 0.25},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=nothing_to_train,
+    settings=presets(PAPER, smoke=SMOKE),
+    plan=lambda settings: [],
     measure=measure,
-    claims=CLAIMS,
+    claims=(),
+    questions=(
+        *(
+            Question(
+                f"Does {words} put collapse off: is its R₀ larger than that of cross-entropy "
+                "(ratio; infinite where no R up to 10⁶ collapses)?",
+                of_loss(loss, over_cross_entropy),
+                yes_or_no(lambda ratio: ratio > 1),
+            )
+            for loss, words in (
+                ("logit_adjusted", "logit adjustment"),
+                # Smoothed logits are finite, so with enough energy the majority leaves some to the
+                # minority however rare it is.
+                ("label_smoothed", "label smoothing"),
+                ("class_weighted", "weighting classes by 1/n"),
+                ("mse", "the squared loss"),
+            )
+        ),
+        Question(
+            "With class weights 1/n, is the simplex kept at R = 10⁶, to 1e-6?",
+            of_loss("class_weighted", simplex_error),
+            yes_or_no(lambda error: error <= SAME),
+        ),
+    ),
+    checks=(
+        Check(
+            "every program is certified: gap at most 1e-6 of the loss",
+            lambda numbers: max(p["gap"] for row in numbers["rows"] for p in row["points"]),
+            lambda gap: bool(gap <= SAME),
+        ),
+        Check(
+            "for cross-entropy R₀ is that of the closed form, to a thousandth",
+            of_loss("cross_entropy", off_closed_form),
+            lambda difference: bool(difference <= WIDTH),
+        ),
+    ),
     figure=figure,
+    table=table,
 )

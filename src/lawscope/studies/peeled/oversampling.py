@@ -1,78 +1,53 @@
 """Oversampling the minority brings its angles back; at w_r = R the simplex is back.
 
-``lawscope study run peeled/oversampling``: the effect of oversampling in theory (001). K = 10
-classes, K_A = 3, 5, 7, E_W = 1, E_H = 5 and 10, R = 100 and 1000, the oversampling rate w_r from 1
-to R with 10 steps a decade. Each program is solved once more one percent below and above R/R₀, the
-rate at which the angle comes back. Less than a second; nothing is trained, nothing is random.
+``lawscope study run peeled/oversampling``: "effect of oversampling, in theory" (Fang et al. 2021).
+K = 10 classes, K_A = 3, 5, 7, E_W = 1, E_H = 5 and 10, R = 100 and 1000, the oversampling rate w_r
+from 1 to R with 10 steps a decade. Each program is solved once more one percent below and above
+R/R₀, the rate at which the angle comes back. A few seconds; nothing is trained, nothing is random.
 
-The documents: a minority class has in effect w_r·n_B samples; at w_r = R neural collapse is back.
+The paper: a minority class has in effect w_r·n_B samples; at w_r = R neural collapse is back.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import Any
 
-from lawscope.report.study_figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.choice import every
-from lawscope.studies.peeled._programs import (
-    CERTIFIED,
-    SAME,
-    minority_numbers,
-    nothing_to_train,
-    ratios_between,
-    steps,
-)
+from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.panels import collect, presets
+from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.peeled import _programs as programs
+from lawscope.studies.peeled._programs import LABEL, SAME, Settings
 from lawscope.studies.study import Claim, Numbers, Study
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
-
-PAPER: dict[str, Any] = {
-    "classes": 10,
-    "majorities": [3, 5, 7],
-    "weight_energy": 1,
-    "feature_energies": [5, 10],
-    "ratios": [100, 1000],
-    "per_decade": 10,
-    "seeds": 1,
-}
-CPU = PAPER
-SMOKE = {**PAPER, "majorities": [5], "feature_energies": [5], "ratios": [100], "per_decade": 2}
-ASIDE = 0.01
-ROUNDING = 1e-9
+PAPER: dict[str, Any] = {**programs.TWO_GROUPS, "ratios": [100, 1000], "per_decade": 10}
+SMOKE = {"majorities": [5], "feature_energies": [5], "ratios": [100], "per_decade": 2}
 
 
 def measure(lab: Lab) -> Numbers:
-    """One curve for each R, K_A and E_H."""
     settings = lab.settings
     curves = []
-    for ratio in settings["ratios"]:
-        for majority in settings["majorities"]:
-            for energy in settings["feature_energies"]:
-                lab.tell(f"R {ratio}, K_A {majority}, E_H {energy}")
-                curves.append(curve(settings, ratio, majority, energy))
+    axes = (settings[name] for name in ("ratios", "majorities", "feature_energies"))
+    for ratio, majority, energy in product(*axes):
+        lab.tell(f"R {ratio}, K_A {majority}, E_H {energy}")
+        curves.append(curve(settings, ratio, majority, energy))
     return {"classes": settings["classes"], "curves": curves}
 
 
-def curve(settings: Mapping[str, Any], ratio: float, majority: int, energy: float) -> Numbers:
-    """Cosines along w_r, and the cosines on both sides of R/R₀."""
+def curve(settings: Settings, ratio: float, majority: int, energy: float) -> Numbers:
     from lawscope.theory.layer_peeled.peel import peel
 
-    counts = [float(ratio)] * majority + [1.0] * (settings["classes"] - majority)
+    counts = programs.counts_of(settings, majority, ratio)
+    energies = settings["weight_energy"], energy
 
-    def at(rates: Sequence[float]) -> list[Numbers]:
-        energies = settings["weight_energy"], energy
-        return [minority_numbers(peel(counts, *energies, oversampling=rate)) for rate in rates]
+    def at(rate: float) -> Numbers:
+        return programs.minority_numbers(peel(counts, *energies, oversampling=rate))
 
-    needed = peel(counts, settings["weight_energy"], energy).oversampling_needed
-    rates = ratios_between(1, ratio, settings["per_decade"])
-    points = at(rates)
+    needed = peel(counts, *energies).oversampling_needed
+    rates = programs.ratios_between(1, ratio, settings["per_decade"])
+    points = [at(rate) for rate in rates]
     # A rate of 1 or less means that this R has not collapsed in the first place.
-    sides = at([needed * (1 - ASIDE), needed * (1 + ASIDE)]) if needed and needed > 1 else []
+    sides = [at(needed * (1 + s)) for s in (-0.01, 0.01)] if needed and needed > 1 else []
     return {
         "ratio": ratio,
         "majority": majority,
@@ -86,54 +61,20 @@ def curve(settings: Mapping[str, Any], ratio: float, majority: int, energy: floa
     }
 
 
-def sides(numbers: Numbers) -> list[float]:
-    """For each curve that collapses: 1 − cosine just below R/R₀, then just above it."""
-    angles = [[1 - c for c in each["sides"]] for each in numbers["curves"] if each["sides"]]
-    return [angle for pair in angles for angle in pair]
+NAME = f"R = {{ratio}}, {LABEL}"
 
 
-def seen_from_both(angles: Sequence[float]) -> bool:
-    """Below R/R₀ there is no angle, above it there is."""
-    below, above = angles[::2], angles[1::2]
-    return bool(angles) and max(below) <= SAME < min(above)
+def beside_threshold(side: int) -> Any:
+    """1 − cosine of each curve that collapses, one percent below R/R₀ (0) or above it (1)."""
+    return collect("curves", NAME, lambda c: 1 - c["sides"][side], where=lambda c: bool(c["sides"]))
 
 
-def simplex_error(numbers: Numbers) -> list[float]:
-    """Cosine at w_r = R against the simplex of all K classes."""
-    return [abs(each["cosines"][-1] + 1 / (numbers["classes"] - 1)) for each in numbers["curves"]]
-
-
-CLAIMS = (
-    Claim(
-        "the angle only grows with w_r: no step of the cosine is above 1e-9, on any curve",
-        "oversampling restores the angle",
-        lambda numbers: [max(steps(each["cosines"])) for each in numbers["curves"]],
-        every(lambda step: step <= ROUNDING),
-    ),
-    Claim(
-        "the angle comes back at w_r = R/R₀: 1 − cosine is at most 1e-6 one percent below, more "
-        "one percent above, on every curve that had collapsed",
-        "in effect the minority has w_r·n_B samples",
-        sides,
-        seen_from_both,
-    ),
-    Claim(
-        "at w_r = R the simplex is back: cosine −1/(K−1) to 1e-6 on every curve",
-        "if w_r = R, neural collapse is back",
-        simplex_error,
-        every(lambda error: error <= SAME),
-    ),
-    Claim(
-        "every point is certified: gap at most 1e-6 of the loss",
-        "solved as a convex program",
-        lambda numbers: max(each["gap"] for each in numbers["curves"]),
-        lambda gap: bool(gap <= CERTIFIED),
-    ),
-)
+def simplex_error(numbers: Numbers) -> dict[str, list[float]]:
+    simplex = -1 / (numbers["classes"] - 1)
+    return collect("curves", NAME, lambda each: abs(each["cosines"][-1] - simplex))(numbers)
 
 
 def figure(numbers: Numbers) -> Figure:
-    """One panel for each R and E_H, one curve per K_A, R/R₀ as a dotted line."""
     keys = list(dict.fromkeys((c["ratio"], c["feature_energy"]) for c in numbers["curves"]))
     rows, columns = len({key[0] for key in keys}), len({key[1] for key in keys})
     title = "The effect of oversampling, Layer-Peeled Model"
@@ -142,9 +83,9 @@ def figure(numbers: Numbers) -> Figure:
     for axis, key in zip(places, keys, strict=True):
         curves = [c for c in numbers["curves"] if (c["ratio"], c["feature_energy"]) == key]
         for each, color in zip(curves, COLOURS, strict=False):
-            cosines = [math.nan if c is None else c for c in each["cosines"]]
             name = f"K_A = {each['majority']}, "
             name += f"R/R₀ = {each['needed']:.3g}" if each["sides"] else "R < R₀"
+            cosines = programs.or_nan(each["cosines"])
             axis.plot(each["rates"], cosines, "o-", color=color, ms=2.5, lw=1, label=name)
             if each["sides"]:
                 axis.axvline(each["needed"], color=color, lw=0.8, ls=":")
@@ -157,12 +98,38 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Oversampling restores the minority angle from w_r = R/R₀ on",
-    source="001, effect of oversampling in theory",
+    source="Fang et al. 2021, effect of oversampling in theory",
     paper="the minority has in effect w_r·n_B samples; the simplex is back at w_r = R",
     minutes={"smoke": 0.03, "cpu": 0.05, "paper": 0.05},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=nothing_to_train,
+    settings=presets(PAPER, smoke=SMOKE),
+    plan=lambda settings: [],
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Claim(
+            "the angle only grows with w_r: no step of the cosine is above 1e-9",
+            "oversampling mitigates Minority Collapse",
+            collect("curves", NAME, lambda each: max(programs.steps(each["cosines"]))),
+            lambda step: bool(step <= programs.ROUNDING),
+        ),
+        Claim(
+            "one percent below w_r = R/R₀ there is no angle yet: 1 − cosine at most 1e-6",
+            "the size of a minority class is in effect w_r·n_B",
+            beside_threshold(0),
+            lambda angle: bool(angle <= SAME),
+        ),
+        Claim(
+            "one percent above w_r = R/R₀ there is one: 1 − cosine more than 1e-6",
+            "the size of a minority class is in effect w_r·n_B",
+            beside_threshold(1),
+            lambda angle: bool(angle > SAME),
+        ),
+        Claim(
+            "at w_r = R the simplex is back: the cosine is −1/(K−1) to 1e-6",
+            "if w_r = R, neural collapse is back",
+            simplex_error,
+            lambda error: bool(error <= SAME),
+        ),
+    ),
+    checks=(programs.certified("curves"),),
     figure=figure,
 )

@@ -1,55 +1,42 @@
 """With another norm on the features there is no neural collapse.
 
-``lawscope study run peeled/q-norm``: the theorem "without the ansatz" (001): features bounded by
-(1/K)Σ‖h_k‖_q^q ≤ E_H. Equal classes, K = 3, 4, 5, E_W = 1, E_H = 5, p = K, q = 1.5, 2, 3, 4; local
-searches from 20 starts against the best configuration with neural collapse: features and
-classifiers along a simplex, turned so that its q-norm is the least found. About 12 seconds on one
-core; nothing is trained. Nothing certifies a local minimum, but one below collapse is enough to
-show that collapse is not optimal.
+``lawscope study run peeled/q-norm``: "what happens without the ansatz?" (Fang et al. 2021):
+features bounded by (1/K)Σ‖h_k‖_q^q ≤ E_H. Equal classes, K = 3, 4, 5, E_W = 1, E_H = 5, p = K,
+q = 1.5, 2, 3, 4; local searches from 20 starts against the best configuration with neural collapse:
+features and classifiers along a simplex, turned so that its q-norm is the least found. About 12
+seconds on one core; nothing is trained. Nothing certifies a local minimum, but one below collapse
+is enough to show that collapse is not optimal.
 
-The documents: for K ≥ 3, p ≥ K and every q ≠ 2 neural collapse does not emerge; for q = 2 it does.
+The paper: for K ≥ 3, p ≥ K and every q ≠ 2 neural collapse does not emerge; for q = 2 it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import Any
 
-from lawscope.report.study_figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.choice import every
-from lawscope.studies.peeled._programs import SAME, nothing_to_train
+from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.panels import collect, presets
+from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.peeled._programs import SAME, Settings
 from lawscope.studies.study import Claim, Numbers, Study
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
-
 PAPER: dict[str, Any] = {
-    "classes": [3, 4, 5],
-    "exponents": [1.5, 2, 3, 4],
-    "weight_energy": 1,
-    "feature_energy": 5,
-    "starts": 20,
-    "seeds": 1,
-}
-CPU = PAPER
-SMOKE = {**PAPER, "classes": [3], "exponents": [2, 3], "starts": 3}
-EUCLID = 2
+    "classes": [3, 4, 5], "exponents": [1.5, 2, 3, 4], "weight_energy": 1, "feature_energy": 5,
+    "starts": 20, "seeds": 1,
+}  # fmt: skip
+SMOKE = {"classes": [3], "exponents": [2, 3], "starts": 3}
 
 
 def measure(lab: Lab) -> Numbers:
-    """One search for each K and q."""
-    settings = lab.settings
     searches = []
-    for K in settings["classes"]:
-        for q in settings["exponents"]:
-            lab.tell(f"K {K}, q {q:g}")
-            searches.append(searched(settings, K, q))
+    for K, q in product(lab.settings["classes"], lab.settings["exponents"]):
+        lab.tell(f"K {K}, q {q:g}")
+        searches.append(searched(lab.settings, K, q))
     return {"searches": searches}
 
 
-def searched(settings: Mapping[str, Any], K: int, q: float) -> Numbers:
+def searched(settings: Settings, K: int, q: float) -> Numbers:
     """The losses of all starts over that of neural collapse, minus 1, the best first."""
     from lawscope.theory.layer_peeled.q_norm import peel_q_norm
 
@@ -67,51 +54,25 @@ def searched(settings: Mapping[str, Any], K: int, q: float) -> Numbers:
     }
 
 
-def best(numbers: Numbers, *, euclidean: bool) -> list[float]:
+def best(*, euclidean: bool) -> Any:
     """The best loss over that of collapse, minus 1, for q = 2 or for the others."""
-    chosen = [s for s in numbers["searches"] if (s["q"] == EUCLID) == euclidean]
-    return [search["excess"][0] for search in chosen]
-
-
-CLAIMS = (
-    Claim(
-        "for every q ≠ 2 and every K a start ends below the best neural collapse by more than 1e-6 "
-        "of its loss",
-        "for q ≠ 2 neural collapse does not emerge",
-        lambda numbers: best(numbers, euclidean=False),
-        every(lambda excess: excess < -SAME),
-    ),
-    Claim(
-        "for q = 2 the best start ends at neural collapse, to 1e-6 of its loss, for every K",
-        "for q = 2 it does",
-        lambda numbers: best(numbers, euclidean=True),
-        every(lambda excess: abs(excess) <= SAME),
-    ),
-)
+    return collect(
+        "searches", "K = {classes}, q = {q:g}", lambda search: search["excess"][0],
+        where=lambda search: (search["q"] == 2) == euclidean,
+    )  # fmt: skip
 
 
 def figure(numbers: Numbers) -> Figure:
-    """Loss of the best start relative to collapse, by q, one colour per K."""
-    title = "Another norm on the features, equal classes"
-    drawing, axes = grid(1, 2, title, (3.8, 3.0))
+    drawing, axes = grid(1, 2, "Another norm on the features, equal classes", (3.8, 3.0))
     left, right = axes[0]
     classes = list(dict.fromkeys(search["classes"] for search in numbers["searches"]))
     for K, color in zip(classes, COLOURS, strict=False):
         mine = [search for search in numbers["searches"] if search["classes"] == K]
-        exponents = [search["q"] for search in mine]
-        left.plot(
-            exponents,
-            [s["excess"][0] for s in mine],
-            "o-",
-            color=color,
-            ms=4,
-            lw=1,
-            label=f"K = {K}",
-        )
+        exponents, excess = zip(*((s["q"], s["excess"][0]) for s in mine), strict=True)
+        left.plot(exponents, excess, "o-", color=color, ms=4, lw=1, label=f"K = {K}")
         for search in mine:
-            right.plot(
-                [search["q"]] * len(search["cosines"]), search["cosines"], "o", color=color, ms=3.5
-            )
+            places = [search["q"]] * len(search["cosines"])
+            right.plot(places, search["cosines"], "o", color=color, ms=3.5)
         right.axhline(-1 / (K - 1), color=color, lw=0.8, ls=":")
     left.axhline(0, color="grey", lw=0.8)
     left.legend(fontsize=7.5, frameon=False)
@@ -123,12 +84,26 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Features bounded in another norm: neural collapse only for q = 2",
-    source="001, what happens without the ansatz?",
+    source="Fang et al. 2021, what happens without the ansatz?",
     paper="for q ≠ 2 neural collapse does not emerge",
     minutes={"smoke": 0.05, "cpu": 0.5, "paper": 0.5},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=nothing_to_train,
+    settings=presets(PAPER, smoke=SMOKE),
+    plan=lambda settings: [],
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Claim(
+            "for q ≠ 2 a start ends below the best neural collapse by more than 1e-6 of its loss "
+            "(best loss over that of collapse, minus 1)",
+            "for q ≠ 2 neural collapse does not emerge",
+            best(euclidean=False),
+            lambda excess: bool(excess < -SAME),
+        ),
+        Claim(
+            "for q = 2 the best start ends at neural collapse, to 1e-6 of its loss",
+            "for q = 2 it does",
+            best(euclidean=True),
+            lambda excess: bool(abs(excess) <= SAME),
+        ),
+    ),
     figure=figure,
 )

@@ -1,204 +1,192 @@
 """The best depth grows with the difficulty of the data.
 
-``lawscope study run separation/depth``: figure 3 of 003. Feed-forward networks of 2, 4, …, 20
-layers trained with Adam on MNIST, Fashion-MNIST and CIFAR-10, all at 10×10 pixels, 600 epochs. The
-learning rate is chosen as the paper does, by the straightest law among those that fit, and for
-comparison by the lowest final D; the best depth is the one with the lowest D at the last layer,
-averaged in log D over seeds. At ``cpu`` two of the paper's five learning rates and three seeds: 180
-trainings. MNIST and CIFAR-10 must be on this machine.
+``lawscope study run separation/depth``: figure 3 of He & Su 2023. Feed-forward networks of 2, 4, …,
+20 layers trained with Adam on MNIST, Fashion-MNIST and CIFAR-10, all at 10×10 pixels, 600 epochs.
+The learning rate is chosen as the paper does, by the straightest law among those that fit, and for
+comparison by the lowest final D. D at the last layer is averaged in log D over seeds; where that
+curve is flat its lowest point is noise, so the best depth is the smallest within one standard error
+of the lowest. At ``cpu`` two of the paper's five learning rates and three seeds: 180 trainings.
+MNIST and CIFAR-10 must be on this machine.
 
 The paper: the optimal depths for MNIST, Fashion-MNIST and CIFAR-10 are 6, 10 and 12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from lawscope.report.study_figures import COLOURS, grid, label_outside, overlay, style_axis
-from lawscope.studies.choice import RATES, choice, every
-from lawscope.studies.separation._best_depth import best_depth, interval_arms
-from lawscope.studies.separation._notes import told
-from lawscope.studies.separation._over_seeds import enough
-from lawscope.studies.separation.datasets import NAMES, candidates
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies.figures import COLOURS, grid, label_outside, overlay, style_axis
+from lawscope.studies.panels import brief, choice, last_d, yes_or_no
+from lawscope.studies.separation import Figure, Lab
+from lawscope.studies.separation._family import NAMES, adam_presets, he_su_study
+from lawscope.studies.separation.datasets import PANELS, candidates
+from lawscope.studies.study import Claim, NotTried, Numbers, Question
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-    from lawscope.studies.lab import Lab
-    from lawscope.studies.plan import Training
-
-ORDER = ["mnist", "fashion-mnist", "cifar10"]
-PAPER: dict[str, Any] = {
-    "datasets": ORDER,
-    "depths": list(range(2, 21, 2)),
-    "rates": RATES["adam"],
-    "epochs": 600,
-    "seeds": 3,
-}
-CPU = {**PAPER, "rates": [1e-3, 3e-3]}
-SMOKE = {**PAPER, "depths": [2, 3, 4], "rates": [1e-3, 3e-3], "epochs": 2, "seeds": 2}
 KEPT = ("lr", "seed", "fits", "accuracy", "test_accuracy", "r", "rho")
 
 
-def plan(settings: Mapping[str, Any]) -> list[Training]:
-    """All candidates of all depths and datasets."""
-    return [
-        training
-        for dataset in settings["datasets"]
-        for depth in settings["depths"]
-        for training in candidates(settings, dataset, depth)
-    ]
-
-
 def measure(lab: Lab) -> Numbers:
-    """The chosen networks of every depth, and for each dataset the best depth."""
-    panels = [
-        {"dataset": dataset, "depth": depth, **_choice(lab, dataset, depth)}
-        for dataset in lab.settings["datasets"]
-        for depth in lab.settings["depths"]
-    ]
-    by_dataset = {
-        dataset: [panel for panel in panels if panel["dataset"] == dataset]
-        for dataset in lab.settings["datasets"]
-    }
+    panels = []
+    for cell in PANELS.cells(lab.settings):
+        made = choice(lab, candidates(lab.settings, **cell))
+        # Of the hundreds of candidates only what the choice was made by.
+        runs = [{**{k: run[k] for k in KEPT}, "last": last_d(run)} for run in made["runs"]]
+        panels.append({**cell, "chosen": made["chosen"], "runs": runs})
+    on = {name: [p for p in panels if p["dataset"] == name] for name in lab.settings["datasets"]}
     return {
         "panels": panels,
-        "best": {name: best_depth(each, last_of_chosen) for name, each in by_dataset.items()},
-        "best_by_lowest": {name: best_depth(each, lowest) for name, each in by_dataset.items()},
+        "best": {name: compare_depths(each, last_of_chosen) for name, each in on.items()},
+        "best_by_lowest": {name: compare_depths(each, lowest) for name, each in on.items()},
     }
-
-
-def _choice(lab: Lab, dataset: str, depth: int) -> Numbers:
-    """As ``choice``, of the hundreds of candidates only what the choice was made by."""
-    made = choice(lab, candidates(lab.settings, dataset, depth))
-    runs = [
-        {**{name: run[name] for name in KEPT}, "last": run["D"] and run["D"][-1]}
-        for run in made["runs"]
-    ]
-    return {"chosen": made["chosen"], "runs": runs}
 
 
 def last_of_chosen(panel: Numbers) -> list[float | None]:
-    """D at the last layer of the chosen networks, one per seed; None where there is none."""
-    return [row["D"] and row["D"][-1] for row in panel["chosen"]]
+    return [last_d(row) for row in panel["chosen"]]
 
 
 def lowest(panel: Numbers) -> list[float | None]:
-    """The lowest final D over learning rates, of candidates that fit where any does."""
-    seeds = [
-        [run for run in panel["runs"] if run["seed"] == row["seed"]] for row in panel["chosen"]
-    ]
+    """Return the lowest final D over learning rates, of candidates that fit where any does."""
+    seeds = [[run for run in panel["runs"] if run["seed"] == r["seed"]] for r in panel["chosen"]]
     fitting = [[run for run in runs if run["fits"]] or runs for runs in seeds]
-    finals = [[run["last"] for run in runs if run["last"]] for runs in fitting]
-    return [min(values, default=None) for values in finals]
+    return [min((run["last"] for run in runs if run["last"]), default=None) for runs in fitting]
 
 
-def best_depths(numbers: Numbers, rule: str = "best") -> list[int]:
-    """The best depth for MNIST, Fashion-MNIST, CIFAR-10."""
-    depths = [numbers[rule][dataset]["depth"] for dataset in ORDER]
-    if None in depths:
-        raise ValueError("on one dataset every training diverged")
-    return depths
+def compare_depths(
+    panels: Sequence[Numbers], final: Callable[[Numbers], Sequence[float | None]]
+) -> Numbers:
+    """Return geometric means of the final D by depth, and which depth has the lowest.
+
+    Depths at which a seed has no final D are left out; ``depth`` is None when none is left.
+    ``error`` is the standard error of log D, None with one seed.
+
+    Example:
+        >>> panels = [{"depth": 2, "D": [4.0, 4.0]}, {"depth": 4, "D": [1.0, 2.0]},
+        ...           {"depth": 6, "D": [2.0, 1.5]}, {"depth": 8, "D": [0.1, None]}]
+        >>> found = compare_depths(panels, lambda panel: panel["D"])
+        >>> found["depth"], found["per_seed"], found["depths"]
+        (4, [4, 6], [2, 4, 6])
+    """
+    table = {panel["depth"]: list(final(panel)) for panel in panels}
+    logs = {d: [math.log(v) for v in values if v] for d, values in table.items() if all(values)}
+    means = {depth: statistics.fmean(each) for depth, each in logs.items()}
+    seeds = len(next(iter(logs.values()), []))
+    root = math.sqrt(seeds)
+    return {
+        "depth": min(means, key=means.__getitem__, default=None),
+        "per_seed": [min(logs, key=lambda depth: logs[depth][seed]) for seed in range(seeds)],
+        "depths": list(logs),
+        "mean": [math.exp(mean) for mean in means.values()],
+        "error": [statistics.stdev(x) / root if seeds > 1 else None for x in logs.values()],
+    }
 
 
-def best_depths_per_seed(numbers: Numbers) -> list[list[int]]:
-    """The same three depths, for each seed alone, of three or more."""
-    seeds = zip(*(numbers["best"][dataset]["per_seed"] for dataset in ORDER), strict=True)
-    return enough([list(depths) for depths in seeds])
+def best_depth(compared: Numbers) -> int:
+    """Return the smallest depth whose mean log D is within one standard error of the lowest."""
+    if compared["depth"] is None:
+        raise NotTried("on one dataset every training diverged")
+    at = compared["depths"].index(compared["depth"])
+    bar = math.log(compared["mean"][at]) + (compared["error"][at] or 0.0)
+    pairs = zip(compared["depths"], compared["mean"], strict=True)
+    return next(int(depth) for depth, mean in pairs if math.log(mean) <= bar)
 
 
-def inside(numbers: Numbers) -> list[bool]:
-    """Whether the best depth lies between the smallest and the largest tried, per dataset."""
-    tried = (numbers["best"][dataset]["depths"] for dataset in ORDER)
-    pairs = zip(best_depths(numbers), tried, strict=True)
-    return [min(depths) < best < max(depths) for best, depths in pairs]
+def best_depths(numbers: Numbers, rule: str = "best") -> dict[str, int]:
+    return {name: best_depth(numbers[rule][dataset]) for dataset, name in NAMES.items()}
 
 
-CLAIMS = (
-    Claim(
-        "the best depth is ordered MNIST ≤ Fashion-MNIST ≤ CIFAR-10",
-        "6, 10, 12",
-        best_depths,
-        lambda depths: depths == sorted(depths),
-    ),
-    Claim(
-        "the best depth grows from MNIST to CIFAR-10",
-        "6 and 12",
-        best_depths,
-        lambda depths: depths[0] < depths[-1],
-    ),
-    Claim(
-        "the same order holds for every seed alone, of at least three",
-        "one network per depth is shown",
-        best_depths_per_seed,
-        every(lambda depths: depths == sorted(depths)),
-    ),
-    Claim(
-        "the same order holds when the learning rate is chosen by the lowest final D",
-        "learning rates are chosen by the straightest law",
-        lambda numbers: best_depths(numbers, "best_by_lowest"),
-        lambda depths: depths == sorted(depths),
-    ),
-    Claim(
-        "on each dataset the best depth is neither the smallest nor the largest tried",
-        "deeper is not always better: 6, 10, 12 of up to 20 layers",
-        inside,
-        all,
-    ),
-)
+def steps(numbers: Numbers, rule: str = "best") -> dict[str, int]:
+    """Return how many layers more the harder of two datasets needs."""
+    pairs = pairwise(best_depths(numbers, rule).items())
+    return {f"{hard} − {easy}": more - fewer for (easy, fewer), (hard, more) in pairs}
+
+
+def distance_to_ends(numbers: Numbers) -> dict[str, int]:
+    """Return by how many layers the best depth is away from the nearest end of those tried."""
+    tried = {name: numbers["best"][dataset]["depths"] for dataset, name in NAMES.items()}
+    return {
+        name: min(best - min(tried[name]), max(tried[name]) - best)
+        for name, best in best_depths(numbers).items()
+    }
 
 
 def figure(numbers: Numbers) -> Figure:
-    """Above, D layer by layer for every depth; below, the final D against depth."""
+    """Draw D layer by layer for every depth above; below, the final D against depth."""
     names = list(numbers["best"])
-    verdict = told("the best depths are in the order of difficulty,", CLAIMS[0], numbers)
-    alone = CLAIMS[2].judge(numbers).verdict
-    title = f"Separation with 2 to 20 layers\n{verdict}; for every seed alone: {alone}"
-    figure, axes = grid(2, len(names), title, panel=(3.6, 3.0))
+    drawing, axes = grid(2, len(names), "Separation with 2 to 20 layers", panel=(3.6, 3.0))
     for name, above, below in zip(names, *axes, strict=True):
         panels = [panel for panel in numbers["panels"] if panel["dataset"] == name]
         series = [(str(panel["depth"]), panel["chosen"][0]) for panel in panels]
         overlay(above, series, NAMES[name], graded=True, legend="layers")
-        _final(below, panels, numbers["best"][name])
+        _draw_final(below, panels, numbers["best"][name])
     label_outside([axes[0]])
     label_outside([axes[1]], x="number of layers", y="final separation fuzziness")
-    return figure
+    return drawing
 
 
-def _final(axis: Axes, panels: Sequence[Numbers], best: Numbers) -> None:
-    """Seeds as points, hollow where they do not fit; their mean with its interval as a line."""
+def _draw_final(axis: Axes, panels: Sequence[Numbers], compared: Numbers) -> None:
+    """Draw seeds as points, hollow where they do not fit, and their mean ± standard error."""
     points = [(panel["depth"], row) for panel in panels for row in panel["chosen"] if row["D"]]
     for depth, row in points:
         fill = COLOURS[0] if row["fits"] else "none"
         axis.plot(depth, row["D"][-1], "o", ms=3.5, color=COLOURS[0], mfc=fill, alpha=0.6)
-    axis.errorbar(
-        best["depths"],
-        best["mean"],
-        yerr=interval_arms(best),
-        color=COLOURS[0],
-        lw=1.4,
-        elinewidth=1,
-        capsize=2,
-        label="mean over seeds, 95 %",
-    )
+    for depth, mean, error in zip(*(compared[k] for k in ("depths", "mean", "error")), strict=True):
+        low, high = (mean * math.exp(sign * (error or 0.0)) for sign in (-1, 1))
+        axis.vlines(depth, low, high, color=COLOURS[0], lw=1)
+    label = "mean over seeds ± standard error"
+    axis.plot(compared["depths"], compared["mean"], color=COLOURS[0], lw=1.4, label=label)
     axis.legend(fontsize=7, framealpha=0.8, edgecolor="none", loc="upper center")
-    if best["depth"] is not None:
-        axis.axvline(best["depth"], color=COLOURS[1], lw=1.2, ls="--")
-    seeds = ", ".join(map(str, best["per_seed"]))
-    style_axis(axis, f"best depth {best['depth']} (by seed: {seeds})")
+    title = ""
+    if compared["depth"] is not None:
+        best, seeds = best_depth(compared), ", ".join(map(str, compared["per_seed"]))
+        axis.axvline(best, color=COLOURS[1], lw=1.2, ls="--")
+        title = f"best depth {best} (lowest by seed: {seeds})"
+    style_axis(axis, title)
 
 
-STUDY = Study(
+STUDY = he_su_study(
     title="2 to 20 layers on MNIST, Fashion-MNIST, CIFAR-10: the best depth grows with difficulty",
-    source="003, figure 3",
+    source="He & Su 2023, figure 3",
     paper="the optimal depths for MNIST, Fashion-MNIST and CIFAR-10 are 6, 10 and 12",
     minutes={"smoke": 0.2, "cpu": 23, "paper": 50},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=plan,
+    settings=adam_presets(
+        datasets=list(NAMES),
+        depths=list(range(2, 21, 2)),
+        seeds=3,
+        cpu={"rates": [1e-3, 3e-3]},
+        smoke={"depths": [2, 3, 4], "seeds": 2},
+    ),
+    departures={"cpu": "2 of 5 rates, even depths only"},
+    plan=PANELS.plan,
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Claim(
+            "no easier dataset has a larger best depth: MNIST ≤ Fashion-MNIST ≤ CIFAR-10",
+            "6, 10, 12 layers",
+            steps,
+            lambda more: more >= 0,
+        ),
+        Claim(
+            "on each dataset the best depth is neither the smallest nor the largest tried (layers "
+            "to the nearest end above 0)",
+            "deeper is not always better: 6, 10, 12 of up to 20 layers",
+            distance_to_ends,
+            lambda layers: layers > 0,
+        ),
+    ),
+    questions=(
+        Question("Which depth is best on each dataset?", best_depths, brief),
+        Question(
+            "Is the order the same when the learning rate is chosen by the lowest final D?",
+            lambda numbers: steps(numbers, "best_by_lowest"),
+            yes_or_no(lambda more: more >= 0),
+        ),
+    ),
     figure=figure,
 )

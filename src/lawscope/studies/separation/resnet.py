@@ -1,161 +1,157 @@
 """In residual networks the block, not the layer, is the module that obeys the law.
 
-``lawscope study run separation/resnet``: figure 6 of 003. Residual networks of four blocks with two
-layers each, with three, and mixed (three, three, two, two), 8 channels, trained with Adam on
-Fashion-MNIST at 32×32, 100 samples per class. The same networks are measured after every layer and
-after every block; the learning rate is chosen for each of the two, as the paper does. One seed.
+``lawscope study run separation/resnet``: figure 6 of He & Su 2023. Residual networks of four blocks
+with two layers each, with three, and mixed (three, three, two, two), 8 channels, trained with Adam
+on Fashion-MNIST at 32×32, 100 samples per class. The same networks are measured after every layer
+and after every block; the learning rate is chosen for each of the two, as the paper does. One seed.
 
 ``cpu`` trains 3 networks for 60 epochs with one learning rate; the rate was chosen from trials of
 30 epochs with 3e-4, 1e-3 and 3e-3. ``paper`` has 600 epochs and five rates.
 
-The paper: no law layer by layer, a straight line block by block, and blocks of three layers reduce
-D by more than blocks of two. Its scripts take 100 principal components of the features before D,
-and fit the two halves of the mixed network apart; here D is that of all features, and one line is
-fitted to each network.
+The paper: no law layer by layer, a straight line block by block (two lines in the mixed network,
+one for the 3-layer blocks and one for the 2-layer blocks), and blocks of three layers reduce D by
+more than blocks of two. Its scripts take 100 principal components of the features before D, and
+normalise pixels by mean and deviation; here D is that of all features, of pixels in [−1, 1].
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+import math
+import statistics
+from operator import sub
+from typing import Any
 
-from lawscope.report.study_figures import law_grid
-from lawscope.studies.choice import RATES, choice, every, of_fitting, pick, sweep
-from lawscope.studies.plan import Data, Network, Training
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies.datasets import ImageData
+from lawscope.studies.figures import law_figure
+from lawscope.studies.panels import Panels, Settings, by_panel, choice, pick, sweep
+from lawscope.studies.plan import Network, Training
+from lawscope.studies.separation import Figure, Lab
+from lawscope.studies.separation._family import adam_presets, compare_panels, he_su_study
+from lawscope.studies.study import Claim, Numbers
 from lawscope.training.recipe import Recipe
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
-
 BLOCKS = {"2-layer": [2, 2, 2, 2], "3-layer": [3, 3, 3, 3], "mixed": [3, 3, 2, 2]}
-NAMES = {"2-layer": "2-layer blocks", "3-layer": "3-layer blocks", "mixed": "mixed blocks"}
-
-PAPER: dict[str, Any] = {
-    "data": "fashion-mnist",
-    "size": 32,
-    "per_class": 100,
-    "blocks": BLOCKS,
-    "rates": RATES["adam"],
-    "epochs": 600,
-    "seeds": 1,
-}
-CPU = {**PAPER, "rates": [1e-3], "epochs": 60}
-SMOKE = {
-    **PAPER,
-    "data": "fashion-mnist-10x10",
-    "size": 10,
-    "per_class": 20,
-    "rates": [1e-3, 3e-3],
-    "epochs": 1,
-}
+# In the mixed network D_0, D_1, D_2 belong to the 3-layer blocks and D_2, D_3, D_4 to the others.
+PARTS = {"3-layer": slice(None, 3), "2-layer": slice(2, None)}
 
 
-def candidates(settings: Mapping[str, Any], kind: str) -> list[Training]:
-    """The networks of one kind of blocks, one for each learning rate and seed."""
+def candidates(settings: Settings, kind: str) -> list[Training]:
+    size = settings["size"]
     training = Training(
-        Network.of("resnet", blocks=settings["blocks"][kind], size=settings["size"]),
+        Network.of("resnet", blocks=settings["blocks"][kind], size=size),
         Recipe(epochs=settings["epochs"]),
-        Data(
-            settings["data"],
-            size=settings["size"],
-            flatten=False,
-            per_class=settings["per_class"],
-        ),
+        ImageData(settings["data"], size=size, flatten=False, per_class=settings["per_class"]),
     )
     return sweep(training, settings["rates"], settings["seeds"])
 
 
-def plan(settings: Mapping[str, Any]) -> list[Training]:
-    """All candidates of all kinds."""
-    return [training for kind in settings["blocks"] for training in candidates(settings, kind)]
-
-
 def measure(lab: Lab) -> Numbers:
-    """The chosen networks of every kind, once by layers and once by blocks."""
+    """Measure the networks of every kind, once by layers and once by blocks, and choose."""
     panels = [
-        {
-            "kind": kind,
-            "stations": stations,
-            **choice(lab, candidates(lab.settings, kind), stations),
-        }
-        for stations in ("layers", "blocks")
+        {"kind": kind, "stations": each, **choice(lab, candidates(lab.settings, kind), each)}
+        for each in ("layers", "blocks")
         for kind in lab.settings["blocks"]
     ]
     return {"panels": panels}
 
 
-def by(numbers: Numbers, stations: str, name: str, kinds: Collection[str] = NAMES) -> list[Any]:
-    """One number of the chosen networks of these kinds, None where one does not fit."""
-    panels = [panel for panel in numbers["panels"] if panel["stations"] == stations]
-    return of_fitting([panel for panel in panels if panel["kind"] in kinds], name)
+def by_blocks(numbers: Numbers) -> dict[str, list[Any]]:
+    """Return r block by block of the networks with one kind of blocks."""
+    panels = [p for p in numbers["panels"] if p["stations"] == "blocks" and p["kind"] != "mixed"]
+    return by_panel(panels, "{kind} blocks", "r")
 
 
-def gain(numbers: Numbers) -> list[float | None]:
-    """How much closer to −1 r is by blocks than by layers, for every kind and seed."""
-    pairs = zip(by(numbers, "layers", "r"), by(numbers, "blocks", "r"), strict=True)
-    return [None if None in pair else pair[0] - pair[1] for pair in pairs]
+def fit_part(row: Numbers, part: str) -> tuple[float, float]:
+    """Return r and ρ of the line through the blocks of one length in the mixed network.
+
+    Example:
+        >>> [round(x, 3) for x in fit_part({"D": [16.0, 8.0, 4.0, 3.6, 3.24]}, "2-layer")]
+        [-1.0, 0.9]
+    """
+    logs = [math.log(value) for value in row["D"][PARTS[part]]]
+    slope = statistics.linear_regression(range(len(logs)), logs).slope
+    return statistics.correlation(range(len(logs)), logs), math.exp(slope)
 
 
-def taller_blocks(numbers: Numbers) -> list[float]:
-    """ρ per block of three layers over ρ per block of two, for every seed."""
-    two, three = (
-        pick(numbers["panels"], kind=kind, stations="blocks")["chosen"]
-        for kind in ("2-layer", "3-layer")
-    )
-    return [b["rho"] / a["rho"] for a, b in zip(two, three, strict=True)]
+def mixed_r(numbers: Numbers) -> dict[str, list[Any]]:
+    panels = [pick(numbers["panels"], kind="mixed", stations="blocks")]
+    three = by_panel(panels, "3-layer blocks", lambda row: fit_part(row, "3-layer")[0])
+    return three | by_panel(panels, "2-layer blocks", lambda row: fit_part(row, "2-layer")[0])
 
 
-CLAIMS = (
-    Claim(
-        "with 2-layer and with 3-layer blocks the network fits and has r ≤ −0.97 block by block",
-        "straight lines, block by block",
-        lambda numbers: by(numbers, "blocks", "r", ("2-layer", "3-layer")),
-        every(lambda r: r <= -0.97),
-    ),
-    Claim(
-        "with mixed blocks the network fits and has r ≤ −0.97 block by block, on one line",
-        "straight lines, one for the 3-layer blocks and one for the 2-layer blocks",
-        lambda numbers: by(numbers, "blocks", "r", ("mixed",)),
-        every(lambda r: r <= -0.97),
-    ),
-    Claim(
-        "in every network the line is straighter by blocks than by layers (r lower by more than 0)",
-        "the law fails layer by layer",
-        gain,
-        every(lambda difference: difference > 0),
-    ),
-    Claim(
-        "a block of three layers keeps less of D than a block of two (ratio of ρ below 1)",
-        "blocks containing more layers are more capable of reducing D",
-        taller_blocks,
-        every(lambda ratio: ratio < 1),
-    ),
-)
+def longer_blocks(numbers: Numbers) -> dict[str, list[Any]]:
+    """Return ρ per 3-layer block over ρ per 2-layer block inside the mixed network."""
+
+    def ratio(row: Numbers) -> float:
+        return fit_part(row, "3-layer")[1] / fit_part(row, "2-layer")[1]
+
+    panels = [pick(numbers["panels"], kind="mixed", stations="blocks")]
+    return by_panel(panels, "ρ of 3-layer / 2-layer blocks", ratio)
+
+
+def gain(numbers: Numbers) -> dict[str, list[Any]]:
+    """Return r by blocks minus r by layers, by kind."""
+    found = {}
+    for kind in dict.fromkeys(panel["kind"] for panel in numbers["panels"]):
+        cells = ({"kind": kind, "stations": stations} for stations in ("blocks", "layers"))
+        found[f"{kind} blocks"] = compare_panels(numbers, "r", sub, *cells)
+    return found
 
 
 def figure(numbers: Numbers) -> Figure:
-    """The law by layers above, by blocks below; one column per kind of blocks."""
-    rows: dict[str, list[tuple[str, list[Numbers]]]] = {}
-    for panel in numbers["panels"]:
-        title = f"{NAMES[panel['kind']]}, by {panel['stations']}, lr {panel['chosen'][0]['lr']:g}"
-        rows.setdefault(panel["stations"], []).append((title, panel["chosen"]))
-    drawn = law_grid(list(rows.values()), "The module of a residual network is the block")
-    for axis in drawn.axes[-len(rows["blocks"]) :]:
+    """Draw the law by layers above, by blocks below; one column per kind of blocks."""
+    title = "The module of a residual network is the block"
+    drawn = law_figure(numbers["panels"], "{kind} blocks, by {stations}", title, row="stations")
+    for axis in drawn.axes[-len(numbers["panels"]) // 2 :]:
         axis.set_xlabel("block index", fontsize=8.5)
     return drawn
 
 
-STUDY = Study(
+STUDY = he_su_study(
     title="Residual networks: the law fails per layer and holds per block",
-    source="003, figure 6",
+    source="He & Su 2023, figure 6",
     paper="fails layer by layer, holds block by block; longer blocks reduce D by more",
     minutes={"smoke": 0.1, "cpu": 7, "paper": 170},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=plan,
+    settings=adam_presets(
+        data="fashion-mnist",
+        size=32,
+        per_class=100,
+        blocks=BLOCKS,
+        cpu={"rates": [1e-3], "epochs": 60},
+        smoke={"data": "fashion-mnist-10x10", "size": 10, "per_class": 20, "epochs": 1},
+    ),
+    departures={
+        "cpu": "60 of 600 epochs, 1 of 5 rates, one seed, all features instead of 100 principal "
+        "components"
+    },
+    plan=Panels(candidates, kind="blocks").plan,
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Claim(
+            "block by block r ≤ −0.97 with 2-layer and with 3-layer blocks, of networks that fit",
+            "straight lines, block by block",
+            by_blocks,
+            lambda r: r <= -0.97,
+        ),
+        Claim(
+            "with mixed blocks r ≤ −0.97 on each of two lines, of networks that fit",
+            "one straight line for the 3-layer blocks and one for the 2-layer blocks",
+            mixed_r,
+            lambda r: r <= -0.97,
+        ),
+        Claim(
+            "the line is straighter by blocks than by layers (r lower by more than 0)",
+            "the law fails layer by layer",
+            gain,
+            lambda difference: difference < 0,
+        ),
+        Claim(
+            "in the mixed network a block of three layers keeps less of D than one of two (ratio "
+            "of ρ below 1)",
+            "blocks containing more layers are more capable of reducing D",
+            longer_blocks,
+            lambda ratio: ratio < 1,
+        ),
+    ),
     figure=figure,
 )

@@ -1,79 +1,94 @@
 """A network with the law keeps its separation better when its weights are disturbed.
 
-``lawscope study run separation/robustness``: 003, "Training". The 20-layer networks of
+``lawscope study run separation/robustness``: He & Su 2023, "Training". The 20-layer networks of
 separation/frozen, with the law (trained as usual) and without it (two frozen stages), get noise on
 all weights; R = D_L/D_0 and the ratio of every layer are measured again. To first order a change
-ε_l of each ratio moves R by R·Σ(D_{l−1}/D_l)·ε_l. No trainings beyond those of separation/frozen.
+ε_l of each ratio moves R by R·Σ(D_{l−1}/D_l)·ε_l. For a given R that sum has a least value; how far
+a network is above it is followed along the trainings of separation/emergence too. No trainings
+beyond those of these two studies.
 
-The paper: the perturbation term is least when all ratios are equal, which is when the law holds.
+The paper: the perturbation term is least when all ratios are equal, which is when the law holds;
+train at least until the law comes into effect. It does not disturb weights.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from operator import sub
+from typing import Any
 
-from lawscope.report.numbers import percent
-from lawscope.report.study_figures import COLOURS, grid, plain_axis
-from lawscope.studies.choice import choice, every, training_of
+from lawscope.studies.figures import COLOURS, corner, grid, plain_axis
+from lawscope.studies.panels import Settings, brief, choice, compare, training_of, yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import frozen
-from lawscope.studies.separation._notes import corner, told
-from lawscope.studies.separation._over_seeds import enough, on_average
-from lawscope.studies.study import Claim, Numbers, Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
+from lawscope.studies.separation import Figure, Lab, emergence, frozen
+from lawscope.studies.separation._family import he_su_study
+from lawscope.studies.study import Check, Claim, Numbers, Question
 
 NOISE: dict[str, Any] = {"noise": [0.0003, 0.001, 0.003, 0.01, 0.03], "draws": 10}
-PAPER: dict[str, Any] = {**frozen.PAPER, **NOISE}
-CPU = {**frozen.CPU, **NOISE}
-SMOKE = {**frozen.SMOKE, "noise": [0.001, 0.01], "draws": 2}
-KINDS = {"standard": frozen.standard, "frozen": frozen.frozen}
+LITTLE = {"noise": [0.001, 0.01], "draws": 2}
+NAMES = {"standard": "with the law", "frozen": "without it (frozen)"}
+
+
+def watched(settings: Settings) -> list[Training]:
+    """Return the networks that are followed along their training."""
+    return emergence.candidates({**settings["along"], "seeds": settings["seeds"]})
 
 
 def measure(lab: Lab) -> Numbers:
-    """Both chosen networks of every seed under every size of noise."""
-    return {kind: disturbed(lab, make(lab.settings)) for kind, make in KINDS.items()}
+    """Disturb both chosen networks of every seed, and follow others along training."""
+    kinds = frozen.KINDS.items()
+    numbers: Numbers = {kind: disturb(lab, make(lab.settings)) for kind, make in kinds}
+    return {**numbers, "along": follow(emergence.along(lab, watched(lab.settings)))}
 
 
-def disturbed(lab: Lab, candidates: Sequence[Training]) -> list[Numbers]:
-    """One row per seed: the sensitivity of the undisturbed network, and its trials by noise."""
+def follow(networks: Sequence[Numbers]) -> list[Numbers]:
+    """Return r and the excess sensitivity at the checkpoints of every network."""
+
+    def at(row: Numbers) -> Numbers:
+        return {"epoch": row["epoch"], "r": row["r"], "excess": excess_sensitivity(row["D"])}
+
+    return [{"seed": n["seed"], "history": [at(row) for row in n["history"]]} for n in networks]
+
+
+def excess_sensitivity(values: Sequence[float]) -> float:
+    """Return Σ D_{l−1}/D_l over the least value that a network of the same reduction can have."""
+    inverses = [before / after for before, after in pairwise(values)]
+    least = (values[0] / values[-1]) ** (1 / len(inverses))
+    return float(statistics.fmean(inverses) / least)
+
+
+def disturb(lab: Lab, candidates: Sequence[Training]) -> list[Numbers]:
+    """Return, per seed, the sensitivity of the undisturbed network and its trials by noise."""
     rows = []
     for row in choice(lab, candidates)["chosen"]:
         training = training_of(row, candidates)
         law = lab.separation(training, uncertainty=None)
         lab.tell(f"disturbing {training.describe()}")
+        trials = [{"noise": n, **try_noise(lab, training, n)} for n in lab.settings["noise"]]
         rows.append(
             {
-                "seed": row["seed"],
-                "lr": row["lr"],
-                "r": row["r"],
+                **{name: row[name] for name in ("seed", "lr", "r")},
                 "reduction": law.reduction,
                 "sensitivity": law.sensitivity,
                 "excess": law.sensitivity / law.least_sensitivity,
-                "trials": [
-                    {"noise": noise, **trial(lab, training, noise)}
-                    for noise in lab.settings["noise"]
-                ],
+                "trials": trials,
             }
         )
     return rows
 
 
-def trial(lab: Lab, training: Training, noise: float) -> Numbers:
-    """Noise of one size in several draws: how R moved, and what the formula says.
+def try_noise(lab: Lab, training: Training, noise: float) -> Numbers:
+    """Disturb the weights by noise of one size in several draws.
 
-    Returns:
-        ``moved``, (R′ − R)/R of each draw, and ``predicted``, Σ(D_{l−1}/D_l)·ε_l with the change
-        ε_l = D′_l/D′_{l−1} − D_l/D_{l−1} of each layer's ratio in that draw.
+    ``moved`` is (R′ − R)/R of each draw, ``predicted`` Σ(D_{l−1}/D_l)·ε_l with the change
+    ε_l = D′_l/D′_{l−1} − D_l/D_{l−1} of each layer's ratio in that draw.
     """
     import torch
 
-    from lawscope.laws.separation import separation
+    from lawscope.laws.separation.law import separation
 
     run = lab.run(training)
     before = lab.separation(training, uncertainty=None)
@@ -93,76 +108,44 @@ def trial(lab: Lab, training: Training, noise: float) -> Numbers:
 
 
 def root_mean_square(values: Sequence[float]) -> float:
-    """√(mean of squares).
-
-    Example:
-        >>> root_mean_square([3.0, -3.0])
-        3.0
-    """
-    return math.sqrt(math.fsum(v * v for v in values) / len(values))
+    return math.sqrt(statistics.fmean(v * v for v in values))
 
 
-def formula_error(numbers: Numbers) -> list[float]:
-    """Root mean square error of the formula over that of the change, at the smallest noise."""
-    errors = []
-    for kind in KINDS:
-        for row in numbers[kind]:
-            at = min(row["trials"], key=lambda t: t["noise"])
-            wrong = [p - m for p, m in zip(at["predicted"], at["moved"], strict=True)]
-            errors.append(root_mean_square(wrong) / root_mean_square(at["moved"]))
-    return errors
+def formula_error(numbers: Numbers) -> dict[str, list[float]]:
+    """Return the error of the formula relative to the change, at the smallest noise."""
+
+    def error(row: Numbers) -> float:
+        at = min(row["trials"], key=lambda trial: trial["noise"])
+        wrong = [p - m for p, m in zip(at["predicted"], at["moved"], strict=True)]
+        return root_mean_square(wrong) / root_mean_square(at["moved"])
+
+    return {name: [error(row) for row in numbers[kind]] for kind, name in NAMES.items()}
 
 
-def moved_at(row: Numbers, noise: float) -> float:
-    """Root mean square of (R′ − R)/R under one size of noise."""
-    return next(root_mean_square(t["moved"]) for t in row["trials"] if t["noise"] == noise)
+def with_without(numbers: Numbers, label: str, name: Any) -> dict[str, list[float | None]]:
+    """Return one number of the networks with the law minus that of those without."""
+    return {label: compare(numbers["standard"], numbers["frozen"], name, sub, fitting=False)}
 
 
-def log_gain(numbers: Numbers) -> list[float]:
-    """Logarithm of the change of R with the law over that without, mean over noises, by seed."""
-    gains = []
-    for ours, theirs in zip(numbers["standard"], numbers["frozen"], strict=True):
-        logs = [
-            math.log(moved_at(ours, t["noise"]) / moved_at(theirs, t["noise"]))
-            for t in ours["trials"]
-        ]
-        gains.append(math.fsum(logs) / len(logs))
-    return enough(gains)
+def log_moved(row: Mapping[str, Any]) -> float:
+    """Return the logarithm of the change of R, mean over the sizes of noise."""
+    return statistics.fmean(math.log(root_mean_square(t["moved"])) for t in row["trials"])
 
 
-def excess_gap(numbers: Numbers) -> list[float]:
-    """Sensitivity over its least value: without the law minus with it, one per seed."""
-    pairs = zip(numbers["standard"], numbers["frozen"], strict=True)
-    return enough([theirs["excess"] - ours["excess"] for ours, theirs in pairs])
-
-
-CLAIMS = (
-    Claim(
-        "at the smallest noise R·Σ(D_{l−1}/D_l)·ε_l gives R′ − R within 5 % for every network",
-        "the perturbation term, to first order",
-        formula_error,
-        every(lambda error: error <= 0.05),
-    ),
-    Claim(
-        "the sensitivity is nearer to its least value with the law, mean over ≥ 3 seeds",
-        "the perturbation term is least when all ratios are equal",
-        excess_gap,
-        on_average(lambda mean: mean > 0),
-    ),
-    Claim(
-        "equal noise moves R relatively less with the law: mean log ratio below 0 over ≥ 3 seeds",
-        "the separation ability is not very sensitive to perturbations when the law manifests",
-        log_gain,
-        on_average(lambda mean: mean < 0),
-    ),
-)
+def from_start_to_law(numbers: Numbers) -> dict[str, list[float | None]]:
+    """Return the change of the excess sensitivity from the first checkpoint to the law's."""
+    changes: list[float | None] = []
+    for network in numbers["along"]:
+        by_epoch = {h["epoch"]: h["excess"] for h in network["history"]}
+        law = emergence.law_epoch(network["history"])
+        changes.append(None if law is None else by_epoch[law] - by_epoch[min(by_epoch)])
+    return {"excess at the law − at the start": changes}
 
 
 def figure(numbers: Numbers) -> Figure:
-    """Left: change of R against noise. Right: the formula against the change, draw by draw."""
+    """Draw the change of R against noise, and the formula against the change, draw by draw."""
     drawing, ((left, right),) = grid(1, 2, "Noise on the weights", (4.2, 3.2))
-    names = {"standard": "with the law", "frozen": "without it (frozen)"}
-    for (kind, name), color in zip(names.items(), COLOURS, strict=False):
+    for (kind, name), color in zip(NAMES.items(), COLOURS, strict=False):
         for index, row in enumerate(numbers[kind]):
             noises = [t["noise"] for t in row["trials"]]
             moves = [root_mean_square(t["moved"]) for t in row["trials"]]
@@ -179,32 +162,54 @@ def figure(numbers: Numbers) -> Figure:
         scale("symlog", linthresh=1e-3)
     right.set_xlabel("measured (R′ − R)/R", fontsize=8.5)
     right.set_ylabel(r"formula: $\sum_l (D_{l-1}/D_l)\,\epsilon_l$", fontsize=8.5)
-    plain_axis(left)
-    plain_axis(right)
-    first_order, _, steadier = CLAIMS
-    corner(left, told("log ratio by seed", steadier, numbers))
-    corner(
-        right,
-        told(
-            "largest error of a network", first_order, numbers, lambda errors: percent(max(errors))
-        ),
-    )
+    for axis in (left, right):
+        plain_axis(axis)
+    corner(left, brief(STUDY.questions[0].value(numbers)))
     return drawing
 
 
-def plan(settings: Mapping[str, Any]) -> list[Training]:
-    """The networks of separation/frozen."""
-    return frozen.plan(settings)
-
-
-STUDY = Study(
-    title="With the law, noise on the weights moves the reduction R less",
-    source="003, Training",
+STUDY = he_su_study(
+    title="With the law, the reduction R is least sensitive to changes of the weights",
+    source="He & Su 2023, Training",
     paper="R·Σ(D_{l−1}/D_l)·ε is least when all ratios are equal: when the law holds",
     minutes={"smoke": 0.1, "cpu": 5.5, "paper": 12},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=plan,
+    settings={
+        preset: {**each, **NOISE, "along": emergence.SETTINGS[preset]}
+        | (LITTLE if preset == "smoke" else {})
+        for preset, each in frozen.SETTINGS.items()
+    },
+    departures={"cpu": "3 of 5 rates"},
+    plan=lambda settings: [*frozen.plan(settings), *watched(settings)],
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Claim(
+            "the sensitivity is nearer to its least value with the law than without",
+            "the perturbation term is least when all ratios are equal",
+            lambda numbers: with_without(numbers, "excess with − without", "excess"),
+            lambda difference: difference < 0,
+        ),
+        Claim(
+            "along training the excess sensitivity is lower when the law has emerged than at the "
+            "start",
+            "train at least until the law comes into effect",
+            from_start_to_law,
+            lambda change: change < 0,
+        ),
+    ),
+    questions=(
+        Question(
+            "Does equal noise on the weights move R relatively less with the law (log ratio below "
+            "0)?",
+            lambda numbers: with_without(numbers, "log ratio", log_moved),
+            yes_or_no(lambda log: log < 0),
+        ),
+    ),
+    checks=(
+        Check(
+            "at the smallest noise R·Σ(D_{l−1}/D_l)·ε_l gives R′ − R within 5 %",
+            formula_error,
+            lambda error: error <= 0.05,
+        ),
+    ),
     figure=figure,
 )

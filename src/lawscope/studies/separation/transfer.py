@@ -1,12 +1,12 @@
 """Is transfer best where bottom and top layers improve the separation equally?
 
-``lawscope study run separation/transfer``: a proposal of 003 ("Training"), tried out. An 8-layer
-network learns five classes of Fashion-MNIST upstream; its lower four layers go into a network for
-the other five classes. A budget of 300 epochs is shared between the two in eight ways. Downstream
-either only the new top learns, or all layers do; three seeds: 72 trainings.
+``lawscope study run separation/transfer``: a proposal of He & Su 2023 ("Training"), tried out. An
+8-layer network learns five classes of Fashion-MNIST upstream; its lower four layers go into a
+network for the other five classes. A budget of 300 epochs is shared between the two in eight ways.
+Downstream either only the new top learns, or all layers do; three seeds: 72 trainings.
 
-The paper: a sensible balance of the training times is where the improvement in log D is roughly
-the same in the bottom and the top layers.
+The paper proposes, and does not show, that a sensible balance of the training times is where the
+improvement in log D is roughly the same in the bottom and the top layers.
 
 Tried before: twelve layers, 100 samples per class upstream, up- and downstream classes exchanged
 (one seed). The bottom then raised D downstream at every share of the budget.
@@ -14,81 +14,53 @@ Tried before: twelve layers, 100 samples per class upstream, up- and downstream 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lawscope.report.study_figures import (
-    SOFT,
-    X_LABEL,
-    Y_LABEL,
-    colours,
-    grid,
-    overlay,
-    plain_axis,
-)
-from lawscope.studies.choice import measured, rank_correlation
-from lawscope.studies.plan import Data, Network, Training
-from lawscope.studies.separation._notes import above, told
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies import figures
+from lawscope.studies.datasets import ImageData
+from lawscope.studies.figures import SOFT, X_LABEL, Y_LABEL
+from lawscope.studies.panels import Settings, measured, presets, rank_correlation, yes_or_no
+from lawscope.studies.plan import Network, Training
+from lawscope.studies.separation import Figure, Lab
+from lawscope.studies.separation._family import he_su_study
+from lawscope.studies.study import Numbers, Question
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lawscope.studies.lab import Lab
 
 # Upstream are classes that look unlike each other; downstream tops, coats and shirts, which do not.
 UPSTREAM, DOWNSTREAM = (1, 3, 5, 7, 9), (0, 2, 4, 6, 8)
-PAPER: dict[str, Any] = {
-    "depth": 8,
-    "lr": 1e-3,
-    "upstream": [10, 150, 300, 450, 540, 570, 585, 590, 595],
-    "epochs": 600,
-    "source": 500,
-    "target": 100,
-    "seeds": 3,
-}
-CPU = {**PAPER, "upstream": [10, 75, 150, 225, 270, 285, 290, 295], "epochs": 300}
-SMOKE = {
-    **PAPER,
-    "depth": 6,
-    "lr": 3e-3,
-    "upstream": [2, 5, 8],
-    "epochs": 10,
-    "source": 100,
-    "seeds": 2,
-}
 WITHIN = 0.01
 ARMS = {"top": "only the top learns", "all": "all layers learn"}
+PAPER: dict[str, Any] = {
+    "depth": 8, "lr": 1e-3, "upstream": [10, 150, 300, 450, 540, 570, 585, 590, 595],
+    "epochs": 600, "source": 500, "target": 100, "seeds": 3,
+}  # fmt: skip
+SMOKE = {"depth": 6, "lr": 3e-3, "upstream": [2, 5, 8], "epochs": 10, "source": 100, "seeds": 2}
 
 
-def downstream(settings: Mapping[str, Any], arm: str, upstream: int, seed: int) -> Training:
-    """A network whose lower half comes from so many epochs upstream, trained on for the rest."""
+def downstream(settings: Settings, arm: str, upstream: int, seed: int) -> Training:
+    """Return a network with a lower half from so many epochs upstream, trained for the rest."""
     depth, bottom = settings["depth"], settings["depth"] // 2
     source = Training(
         Network.of("feedforward", depth=depth, classes=len(UPSTREAM)),
         Recipe(lr=settings["lr"], epochs=upstream, seed=seed),
-        Data(per_class=settings["source"], classes=UPSTREAM),
+        ImageData(per_class=settings["source"], classes=UPSTREAM),
         seed=seed,
     )
     return replace(
         source,
         recipe=replace(source.recipe, epochs=settings["epochs"] - upstream),
-        data=Data(per_class=settings["target"], classes=DOWNSTREAM),
+        data=ImageData(per_class=settings["target"], classes=DOWNSTREAM),
         start=source,
         copied=bottom,
         trained=(bottom, depth) if arm == "top" else None,
     )
 
 
-def plan(settings: Mapping[str, Any]) -> list[Training]:
-    """Every share of the budget with every seed, both ways; upstream networks come along."""
-    return [training for arm in ARMS for training in shares(settings, arm)]
-
-
-def shares(settings: Mapping[str, Any], arm: str) -> list[Training]:
-    """The networks of one way to train downstream."""
+def shares(settings: Settings, arm: str) -> list[Training]:
+    """Return every share of the budget with every seed, for one way to train downstream."""
     return [
         downstream(settings, arm, upstream, seed)
         for upstream in settings["upstream"]
@@ -97,47 +69,45 @@ def shares(settings: Mapping[str, Any], arm: str) -> list[Training]:
 
 
 def measure(lab: Lab) -> Numbers:
-    """Balance of bottom and top on downstream data, and downstream test accuracy, by arm."""
     numbers = {}
     for arm in ARMS:
-        rows = [balanced_row(lab, training) for training in shares(lab.settings, arm)]
+        rows = [measure_balance(lab, training) for training in shares(lab.settings, arm)]
         numbers[arm] = {"rows": rows, "means": means(rows)}
     return numbers
 
 
-def balanced_row(lab: Lab, training: Training) -> Numbers:
-    """One network: its law, and the balance of its lower and upper half."""
-    from lawscope.laws.transfer_balance import balance_of
+def measure_balance(lab: Lab, training: Training) -> Numbers:
+    """Measure one network: its law, and the balance of its lower and upper half."""
+    from lawscope.remedies.transfer_balance import compute_balance
 
     upstream = lab.settings["epochs"] - training.recipe.epochs
     row = {"upstream": upstream, **measured(lab, training)}
     if row["D"] is None:
         return {**row, "balance": None}
-    told = balance_of(lab.separation(training), training.copied).to_dict()
+    found = compute_balance(lab.separation(training), training.copied).to_dict()
     return {
         **row,
-        "balance": told["balance"],
-        "balance_interval": told["interval"]["balance"],
-        "balance_verdict": told["verdict"],
-        "bottom": told["bottom"],
-        "top": told["top"],
+        "balance": found["balance"],
+        "balance_interval": found["interval"]["balance"],
+        "balance_verdict": found["verdict"],
+        "bottom": found["bottom"],
+        "top": found["top"],
     }
 
 
 def means(rows: list[Numbers]) -> list[Numbers]:
-    """Balance and test accuracy by share of the budget, mean over seeds."""
-    found = []
-    for share in sorted({row["upstream"] for row in rows}):
-        seeds = [row for row in rows if row["upstream"] == share and row["balance"] is not None]
-        if seeds:
-            names = ("balance", "test_accuracy")
-            mean = {name: sum(row[name] for row in seeds) / len(seeds) for name in names}
-            found.append({"upstream": share, **mean})
+    """Return balance and test accuracy by share of the budget, mean over seeds."""
+    balanced, found = [row for row in rows if row["balance"] is not None], []
+    for share in sorted({row["upstream"] for row in balanced}):
+        seeds = [row for row in balanced if row["upstream"] == share]
+        names = ("balance", "test_accuracy")
+        mean = {name: statistics.fmean(row[name] for row in seeds) for name in names}
+        found.append({"upstream": share, **mean})
     return found
 
 
 def loss_of_balance(means: list[Numbers]) -> float:
-    """Best test accuracy minus that at the share where bottom and top improve most equally.
+    """Return the best test accuracy minus that at the share nearest to balance.
 
     Example:
         >>> loss_of_balance([{"balance": -0.1, "test_accuracy": 0.5},
@@ -150,67 +120,66 @@ def loss_of_balance(means: list[Numbers]) -> float:
 
 
 def agreement(means: list[Numbers]) -> float:
-    """Rank correlation of |balance| with test accuracy over shares."""
-    return rank_correlation(
-        [abs(mean["balance"]) for mean in means], [mean["test_accuracy"] for mean in means]
-    )
+    distances = [abs(mean["balance"]) for mean in means]
+    return rank_correlation(distances, [mean["test_accuracy"] for mean in means])
 
 
-def claims(arm: str) -> tuple[Claim, Claim]:
-    """The proposal as two bars, for one way to train downstream."""
-    return (
-        Claim(
-            f"{ARMS[arm]}: the most balanced share tests within {WITHIN:.0%} of the best, mean "
-            "over seeds",
-            "a sensible balance is where the improvement is roughly the same in bottom and top",
-            lambda numbers: loss_of_balance(numbers[arm]["means"]),
-            lambda loss: loss <= WITHIN,
-        ),
-        Claim(
-            f"{ARMS[arm]}: the nearer to balance the better the test, rank correlation of "
-            "|balance| with test accuracy at most −0.5",
-            "a sensible balance",
-            lambda numbers: agreement(numbers[arm]["means"]),
-            lambda correlation: correlation <= -0.5,
-        ),
-    )
+def by_arm(read: Callable[[list[Numbers]], float]) -> Callable[[Numbers], dict[str, float]]:
+    """Return a function from numbers to what is read off the means of each arm."""
+    return lambda numbers: {name: read(numbers[arm]["means"]) for arm, name in ARMS.items()}
 
 
 def figure(numbers: Numbers) -> Figure:
-    """A row for each way: curves of the first seed, balance over shares, accuracy over balance."""
-    drawing, axes = grid(len(ARMS), 3, "Balance in transfer learning", (3.4, 2.9))
+    """Draw a row per arm: curves of the first seed, balance over shares, accuracy over balance."""
+    drawing, axes = figures.grid(len(ARMS), 3, "Balance in transfer learning", (3.4, 2.9))
     for arm, places in zip(ARMS, axes, strict=True):
         rows, mean = numbers[arm]["rows"], numbers[arm]["means"]
         first = [row for row in rows if row["seed"] == rows[0]["seed"]]
         names = [(f"{row['upstream']} upstream", row) for row in first]
-        overlay(places[0], names, ARMS[arm], graded=True)
+        figures.overlay(places[0], names, ARMS[arm], graded=True)
         places[0].set_ylabel(Y_LABEL, fontsize=8.5)
         shown = [row for row in rows if row["balance"] is not None]
-        for axis, x, y in zip(
-            places[1:], ("upstream", "balance"), ("balance", "test_accuracy"), strict=True
-        ):
+        pairs = (("upstream", "balance"), ("balance", "test_accuracy"))
+        for axis, (x, y) in zip(places[1:], pairs, strict=True):
             axis.plot([row[x] for row in shown], [row[y] for row in shown], ".", color=SOFT, ms=3)
-            for each, color in zip(mean, colours(len(mean), graded=True), strict=True):
+            shades = figures.colours(len(mean), graded=True)
+            for each, color in zip(mean, shades, strict=True):
                 axis.plot(each[x], each[y], "o", color=color)
             axis.set_ylabel(y.replace("_", " "), fontsize=8.5)
-            plain_axis(axis)
+            figures.plain_axis(axis)
         places[1].axhline(0, color=SOFT, lw=0.8, ls=":")
         places[2].axvline(0, color=SOFT, lw=0.8, ls=":")
-        judged = zip(("accuracy lost at balance", "rank correlation"), claims(arm), strict=True)
-        above(places[2], (told(name, claim, numbers) for name, claim in judged))
+        if mean:
+            figures.above(places[2], [f"accuracy lost at balance: {loss_of_balance(mean):.3f}"])
     for axis, name in zip(axes[-1], (X_LABEL, "upstream epochs", "balance"), strict=True):
         axis.set_xlabel(name, fontsize=8.5)
     return drawing
 
 
-STUDY = Study(
+STUDY = he_su_study(
     title="Is transfer best where bottom and top layers improve equally?",
-    source="003, Training",
-    paper="a sensible balance: equal improvement in bottom and top",
+    source="He & Su 2023, Training",
+    paper="a sensible balance: equal improvement in bottom and top (proposed, not shown)",
     minutes={"smoke": 0.1, "cpu": 4, "paper": 6},
-    settings={"smoke": SMOKE, "cpu": CPU, "paper": PAPER},
-    plan=plan,
+    settings=presets(
+        PAPER, {"upstream": [10, 75, 150, 225, 270, 285, 290, 295], "epochs": 300}, SMOKE
+    ),
+    plan=lambda settings: [training for arm in ARMS for training in shares(settings, arm)],
     measure=measure,
-    claims=(*claims("top"), *claims("all")),
+    claims=(),
+    questions=(
+        Question(
+            f"Does the share nearest to balance test within {WITHIN:.0%} of the best (accuracy "
+            "lost, mean over seeds)?",
+            by_arm(loss_of_balance),
+            yes_or_no(lambda lost: lost <= WITHIN),
+        ),
+        Question(
+            "Is the test better the nearer to balance (rank correlation of |balance| with test "
+            "accuracy at most −0.5)?",
+            by_arm(agreement),
+            yes_or_no(lambda correlation: correlation <= -0.5),
+        ),
+    ),
     figure=figure,
 )

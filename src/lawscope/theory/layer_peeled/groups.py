@@ -9,56 +9,43 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lawscope.arrays import FloatArray, IntArray
 from lawscope.errors import LawscopeError
 
-FloatArray = NDArray[np.float64]
-LARGEST = 200.0  # logits beyond it have losses like e^−400
-FAINTEST = 1e-5  # below it what tells classes apart is lost in rounding
-SMALLEST = 1e-100  # lightest over heaviest class
+# Larger logits have losses like e^−400; between smaller ones the margins are lost in rounding.
+LARGEST, FAINTEST = 200.0, 1e-5
+# Least weight of the lightest class over that of the heaviest.
+SMALLEST = 1e-100
 LOSSES = ("cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed", "mse")
-SMOOTHING, ADJUSTMENT = 0.1, 1.0  # where none is given
+# Where none is given.
+SMOOTHING, ADJUSTMENT = 0.1, 1.0
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss by name with its setting.
-
-    Attributes:
-        name: one of ``LOSSES``.
-        smoothing: ε of label smoothing; zero for the others.
-        adjustment: t of logit adjustment, softmax(z + t·log(n/N)); zero for the others.
-        class_weights: weight of a sample of each class, or None for 1/n_k.
-    """
+    """A loss by name with its setting."""
 
     name: str = "cross_entropy"
-    smoothing: float = 0.0
-    adjustment: float = 0.0
-    class_weights: tuple[float, ...] | None = None
+    smoothing: float = 0.0  # ε
+    adjustment: float = 0.0  # t of softmax(z + t·log(n/N))
+    class_weights: tuple[float, ...] | None = None  # of a sample of each class; None is 1/n_k
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Classes of equal weight and offset, the heaviest group first.
+    """Classes of equal weight and offset, the heaviest group first; all but the last shape (G,)."""
 
-    Attributes:
-        counts: samples of a class (times its oversampling), shape (G,).
-        sizes: K_g, shape (G,).
-        alpha: share of the loss of one class, shape (G,).
-        offsets: added to the logits before the softmax, shape (G,).
-        member: group of every class, shape (K,).
-    """
-
-    counts: FloatArray
+    counts: FloatArray  # samples of a class, times its oversampling
     sizes: FloatArray
-    alpha: FloatArray
+    alpha: FloatArray  # share of the loss of one class
     offsets: FloatArray
-    member: NDArray[np.int64]
+    member: IntArray  # group of every class, shape (K,)
 
 
 def check_counts(counts: ArrayLike) -> FloatArray:
-    """Class counts as floats: two or more, positive and finite."""
+    """Return class counts as floats: two or more, positive and finite."""
     try:
         found = np.asarray(counts, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError):  # a tensor with a gradient is the last
@@ -78,7 +65,7 @@ def check_counts(counts: ArrayLike) -> FloatArray:
 
 
 def check_energy(name: str, value: float) -> float:
-    """A positive, finite energy."""
+    """Return a positive, finite energy."""
     found = check_number(name, value)
     if not (math.isfinite(found) and found > 0):
         raise LawscopeError(f"{name} is {found:g}; it must be positive, e.g. 1.0.")
@@ -86,7 +73,7 @@ def check_energy(name: str, value: float) -> float:
 
 
 def check_number(name: str, value: Any) -> float:
-    """One number, NaN and infinity included."""
+    """Return one number, NaN and infinity included."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -94,18 +81,15 @@ def check_number(name: str, value: Any) -> float:
 
 
 def check_length(length: float) -> float:
-    """The size of logits, √(E_W·E_H), refused where the loss or the margins leave the floats."""
-    if length > LARGEST:
-        raise LawscopeError(
-            f"The energies allow logits of {length:.3g}; above {LARGEST:g} the loss is too "
-            "small for a number: lower the energies."
-        )
-    if length < FAINTEST:
-        raise LawscopeError(
-            f"The energies allow logits of {length:.3g}; below {FAINTEST:g} classes cannot be told "
-            "apart in floats: raise the energies."
-        )
-    return length
+    """Refuse logits of size √(E_W·E_H) whose loss or margins leave the floats."""
+    if FAINTEST <= length <= LARGEST:
+        return length
+    why = (
+        f"above {LARGEST:g} the loss is too small for a number: lower the energies."
+        if length > LARGEST
+        else f"below {FAINTEST:g} floats cannot tell classes apart: raise the energies."
+    )
+    raise LawscopeError(f"The energies allow logits of {length:.3g}; {why}")
 
 
 def choose_loss(
@@ -114,14 +98,21 @@ def choose_loss(
     adjustment: float | None,
     class_weights: Sequence[float] | None,
 ) -> Loss:
-    """The loss of a name with its setting; a setting of another loss is an error."""
+    """Return the loss of a name with its setting; refuse a setting of another loss."""
     if name not in LOSSES:
         near = difflib.get_close_matches(str(name), LOSSES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(LOSSES)}."
         raise LawscopeError(f"No loss is named {name!r}; {hint}")
-    _check_belongs("smoothing", smoothing, name, "label_smoothed")
-    _check_belongs("adjustment", adjustment, name, "logit_adjusted")
-    _check_belongs("class_weights", class_weights, name, "class_weighted")
+    for setting, value, owner in (
+        ("smoothing", smoothing, "label_smoothed"),
+        ("adjustment", adjustment, "logit_adjusted"),
+        ("class_weights", class_weights, "class_weighted"),
+    ):
+        if value is not None and name != owner:
+            raise LawscopeError(
+                f"{setting} was given, but belongs to loss='{owner}', not to '{name}'; choose that "
+                f"loss or leave {setting} out."
+            )
     if name == "label_smoothed":
         eps = check_number("smoothing", SMOOTHING if smoothing is None else smoothing)
         if not 0 < eps < 1:
@@ -139,22 +130,14 @@ def choose_loss(
     return Loss(name, class_weights=tuple(check_number("class_weights", w) for w in class_weights))
 
 
-def _check_belongs(setting: str, value: Any, name: str, owner: str) -> None:
-    if value is not None and name != owner:
-        raise LawscopeError(
-            f"{setting} was given, but belongs to loss='{owner}', not to '{name}'; choose that "
-            f"loss or leave {setting} out."
-        )
-
-
-def minority_of(counts: FloatArray) -> NDArray[np.int64]:
-    """The minority: the smallest group or, if that is one class, those below the mean count."""
+def find_minority(counts: FloatArray) -> IntArray:
+    """Return the smallest group or, if that is one class, those below the mean count."""
     smallest = np.flatnonzero(counts == counts.min())
     return smallest if len(smallest) > 1 else np.flatnonzero(counts < counts.mean())
 
 
-def oversampled(counts: FloatArray, rate: float | Sequence[float] | None) -> FloatArray:
-    """Counts times the oversampling: a rate for the smallest classes, or one rate per class."""
+def oversample(counts: FloatArray, rate: float | Sequence[float] | None) -> FloatArray:
+    """Return counts times a rate for the smallest classes, or times one rate per class."""
     if rate is None:
         return counts
     try:
@@ -181,20 +164,19 @@ def group(counts: FloatArray, loss: Loss) -> Grouping:
     Class weights normalise as torch's ``weight=`` does: Σ w_k·n_k·ℓ_k / Σ w_k·n_k.
     """
     weight = counts
-    if loss.name == "class_weighted":
-        weights = 1 / counts if loss.class_weights is None else np.asarray(loss.class_weights)
+    if loss.class_weights is not None:
+        weights = np.asarray(loss.class_weights)
         if weights.shape != counts.shape or not (np.isfinite(weights) & (weights > 0)).all():
             raise LawscopeError(
                 f"class_weights must be {len(counts)} positive numbers, one per class."
             )
         weight = counts * weights
-        if loss.class_weights is None:
-            weight = np.ones_like(counts)
+    elif loss.name == "class_weighted":
+        weight = np.ones_like(counts)
     heavy, common = weight.tolist(), counts.tolist()
-    keys = list(heavy)
-    if loss.adjustment or loss.name == "class_weighted":
-        keys = list(zip(heavy, common, strict=True))
-    alike: dict[Any, list[int]] = {}
+    # Without weights or offsets the second number adds nothing to the first.
+    keys = list(zip(heavy, common, strict=True))
+    alike: dict[tuple[float, float], list[int]] = {}
     for k, key in enumerate(keys):
         alike.setdefault(key, []).append(k)
     groups = [alike[key] for key in sorted(alike, reverse=True)]

@@ -7,17 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled.groups import check_counts, check_energy, check_length
-from lawscope.theory.layer_peeled.local import (
-    LocalPeeled,
-    check_dimension,
-    check_starts,
-    search,
-)
-from lawscope.theory.layer_peeled.local_search import Stack
+from lawscope.theory.layer_peeled.local_search import LocalPeeled, Stack, check_search, search
 
 
 def peel_layers(
@@ -28,7 +23,7 @@ def peel_layers(
     starts: int = 8,
     seed: int = 0,
 ) -> LocalPeeled:
-    """Local minima of the m-Layer-Peeled Model. Not certified.
+    """Search local minima of the m-Layer-Peeled Model. Not certified.
 
     min Σ (n_k/N)·ℓ(W_m σ(… σ(W_1 h_k)), k) subject to (1/K)‖W_i‖² ≤ E_i and (1/K)Σ‖h_k‖² ≤ E_H. One
     bound (1/K)Σ‖W_i‖² ≤ E_W for all layers, as the paper has it, is the same with E_i = E_W/m: the
@@ -65,18 +60,13 @@ def peel_layers(
     if activation not in (None, "relu"):
         raise LawscopeError(f"activation is {activation!r}; choose None or 'relu'.")
     K = len(given)
-    p = check_dimension(dimension, K)
+    starts, p = check_search(starts, dimension, K)
     if activation == "relu" and p < K:
         raise LawscopeError(
             f"dimension is {p}; with ReLU a unit per class needs at least {K} of them."
         )
-    settings = {
-        "energies": checked,
-        "activation": activation,
-        "dimension": p,
-        "starts": check_starts(starts),
-        "seed": seed,
-    }
+    settings: dict[str, Any] = {"energies": checked, "activation": activation}
+    settings |= {"dimension": p, "starts": starts, "seed": seed}
     share = given / given.max()
     bounds = tuple(K * energy for energy in reversed(checked))
     stack = Stack(share / share.sum(), p, bounds, relu=activation == "relu")
@@ -85,16 +75,12 @@ def peel_layers(
 
 
 def collapsed_loss(classes: int, energies: Sequence[float], *, relu: bool) -> float:
-    """Loss with neural collapse in every layer.
+    """Compute the loss with neural collapse in every layer.
 
     Linear: all singular values of all matrices equal, so Z = a(I − 11ᵀ/K) with
     a = (K/(K − 1))^((m+1)/2)·√ΠE. With ReLU: hidden units are not negative, so that classes can be
     orthogonal at best; one unit per class and a simplex as last layer give a = (K/(K − 1))^½·√ΠE
     (with one layer nothing is hidden, and a is as above).
-
-    Example:
-        >>> round(collapsed_loss(3, (1.0, 5.0), relu=False), 6)
-        0.067548
     """
     ratio = classes / (classes - 1)
     power = 0.5 if relu and len(energies) > 2 else len(energies) / 2
@@ -102,8 +88,8 @@ def collapsed_loss(classes: int, energies: Sequence[float], *, relu: bool) -> fl
     return math.log1p((classes - 1) * math.exp(-lead))
 
 
-def collapsed_blocks(classes: int, stack: Stack) -> list[NDArray[np.float64]]:
-    """Features and weights with neural collapse, up to their scale."""
+def collapsed_blocks(classes: int, stack: Stack) -> list[FloatArray]:
+    """Return features and weights with neural collapse, up to their scale."""
     K, p, hidden = classes, stack.width, len(stack.bounds) - 2
     centre = np.eye(K) - 1 / K
     if p < K:

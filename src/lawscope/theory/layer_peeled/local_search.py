@@ -7,24 +7,30 @@ logarithm of the loss, which may be as small as e^−100.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-FloatArray = NDArray[np.float64]
+from lawscope.arrays import FloatArray, IntArray
+from lawscope.result import Result
+from lawscope.section import Lines, Section
+from lawscope.theory.layer_peeled.groups import find_minority
+from lawscope.whole_number import whole_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 OPTIONS: Any = {"maxiter": 3000, "maxfun": 5000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30}
-NOISE = 0.1  # on the start near collapse, as a share of its root mean square
-
-
-class Minimum(NamedTuple):
-    """Where one start ended: loss, features (K, p) and weights, the first layer first."""
-
-    loss: float
-    features: FloatArray
-    weights: tuple[FloatArray, ...]
+# On the start near collapse, as a share of its root mean square.
+NOISE = 0.1
+# Losses nearer than this are the same.
+EQUAL = 1e-8
+# A classifier this much shorter than the root mean square has no direction.
+GONE = 1e-6
 
 
 class Block(NamedTuple):
@@ -35,77 +41,51 @@ class Block(NamedTuple):
     normal: FloatArray
 
     def pull(self, slope: FloatArray) -> FloatArray:
-        """The gradient in the variables y, flat."""
+        """Return the gradient in the variables y, flat."""
         inner = float((slope * self.scaled).sum())
         return np.asarray(self.along * slope - inner * self.normal).ravel()
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """min Σ share_k·ℓ(W_m σ(… σ(W_1 h_k)), k) under one bound per block.
+    """min Σ share_k·ℓ(W_m σ(… σ(W_1 h_k)), k) with Σ|h|^q ≤ bounds[0] and ‖W_i‖² ≤ bounds[i]."""
 
-    Attributes:
-        share: n_k/N, shape (K,).
-        width: p, features and hidden units.
-        bounds: Σ|h|^q ≤ ``bounds[0]`` for the features, ‖W_i‖² ≤ ``bounds[i]``.
-        q: exponent of the features' bound.
-        relu: σ is max(·, 0) instead of the identity.
-    """
-
-    share: FloatArray
-    width: int
+    share: FloatArray  # n_k/N, shape (K,)
+    width: int  # p, features and hidden units
     bounds: tuple[float, ...]
     q: float = 2.0
-    relu: bool = False
+    relu: bool = False  # σ is max(·, 0) instead of the identity
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Of the features and of every layer's weights."""
+        """Shapes of the features and of every layer's weights."""
         K, p = len(self.share), self.width
         return [(K, p), *[(p, p)] * (len(self.bounds) - 2), (K, p)]
 
-    def search(self, near: list[FloatArray], starts: int, seed: int) -> list[Minimum]:
-        """One local minimum per start: the first near the given blocks, the others at random."""
-        rng = np.random.default_rng(seed)
-        given = np.concatenate([self.curve(i, block).ravel() for i, block in enumerate(near)])
-        noise = NOISE * np.sqrt((given**2).mean()) * rng.standard_normal(given.size)
-        begun = [given + noise, *rng.standard_normal((starts - 1, given.size))]
-        return [self.descend(start) for start in begun]
-
-    def descend(self, start: FloatArray) -> Minimum:
-        """The local minimum that L-BFGS reaches from a start."""
-        found = minimize(self.log_loss, start, jac=True, method="L-BFGS-B", options=OPTIONS)
-        blocks = [block.scaled for block in self.blocks(found.x)]
-        return Minimum(float(np.exp(found.fun)), blocks[0], tuple(blocks[1:]))
-
     def curve(self, block: int, matrix: FloatArray) -> FloatArray:
-        """The variables of a matrix: y with x = sign(y)·|y|^(2/q) where q < 2, else x itself."""
+        """Return the variables of a matrix: y with x = sign(y)·|y|^(2/q) for q < 2, else x."""
         if block or self.q >= 2:
             return matrix
         return np.asarray(np.sign(matrix) * np.abs(matrix) ** (self.q / 2))
 
     def blocks(self, flat: FloatArray) -> list[Block]:
-        """Every block on its bound, with its derivative."""
+        """Return every block on its bound, with its derivative."""
         found, begun = [], 0
         for i, shape in enumerate(self.shapes):
             raw = flat[begun : begun + shape[0] * shape[1]].reshape(shape)
             begun += raw.size
             power = self.q if i == 0 else 2.0
-            if power < 2:
-                # |x|^q has a kink in its slope at zero, where sparse features end up; y² has none.
-                size, bend = float((raw**2).sum()), 2 / power
-                scale = (self.bounds[i] / size) ** (1 / power)
-                along = scale * bend * np.abs(raw) ** (bend - 1)
-                found.append(Block(along * raw / bend, along, bend * raw / size))
-            else:
-                size = float((np.abs(raw) ** power).sum())
-                scale = (self.bounds[i] / size) ** (1 / power)
-                normal = np.sign(raw) * np.abs(raw) ** (power - 1) / size
-                found.append(Block(raw * scale, np.full(shape, scale), normal))
+            # |x|^q has a kink in its slope at zero for q < 2, where sparse features end up; with
+            # x = sign(y)·|y|^bend it is y², which has none.
+            bend, steep = max(1.0, 2 / power), max(2.0, power)
+            size = float((np.abs(raw) ** steep).sum())
+            along = (self.bounds[i] / size) ** (1 / power) * bend * np.abs(raw) ** (bend - 1)
+            normal = bend * np.sign(raw) * np.abs(raw) ** (steep - 1) / size
+            found.append(Block(along * raw / bend, along, normal))
         return found
 
     def log_loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        """The logarithm of the loss and its gradient."""
+        """Return the logarithm of the loss and its gradient."""
         blocks = self.blocks(flat)
         hidden = [blocks[0].scaled]
         for block in blocks[1:-1]:
@@ -123,13 +103,7 @@ class Stack:
 
 
 def cross_entropy(logits: FloatArray, share: FloatArray) -> tuple[float, FloatArray]:
-    """Σ share_k·ℓ(z_k, k) and its slope, from differences to the own logit, so that digits stay.
-
-    Example:
-        >>> loss, _ = cross_entropy(np.zeros((2, 2)), np.array([0.5, 0.5]))
-        >>> round(loss, 6)
-        0.693147
-    """
+    """Return Σ share_k·ℓ(z_k, k) and its slope, from differences to the own logit."""
     own = np.arange(len(share))
     away = logits - logits.diagonal()[:, None]
     top = np.maximum(away.max(axis=1), 0.0)[:, None]
@@ -140,3 +114,137 @@ def cross_entropy(logits: FloatArray, share: FloatArray) -> tuple[float, FloatAr
     chance = mass / (self_mass + rest)[:, None]
     chance[own, own] = -chance.sum(axis=1)
     return float(share @ losses), share[:, None] * chance
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalPeeled(Result):
+    """The best local minimum found. A better one may exist: nothing certifies it.
+
+    Attributes:
+        counts: samples per class, shape (K,).
+        losses: of all starts, shape (S,): the first near neural collapse, the others at random.
+        minority_cosines: mean cosine between the classifiers of two minority classes at the minimum
+            of each start, shape (S,).
+        layers: weights of the best minimum, the first layer first.
+        features: of the best minimum, one row per class, shape (K, p).
+        collapsed_loss: the least loss found among configurations with neural collapse, equal for
+            all classes, under the same bounds.
+        settings: everything that was asked for.
+    """
+
+    schema: ClassVar[str] = "lawscope.local_peeled/1"
+    derived: ClassVar[tuple[str, ...]] = ("loss", "certified", "minority_cosine")
+    counts: FloatArray
+    losses: FloatArray
+    minority_cosines: FloatArray
+    layers: tuple[FloatArray, ...]
+    features: FloatArray
+    collapsed_loss: float
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        """The least loss of all starts."""
+        return float(self.losses.min())
+
+    @property
+    def certified(self) -> bool:
+        """False: these programs are not convex, and nothing bounds the loss from below."""
+        return False
+
+    @property
+    def weights(self) -> FloatArray:
+        """The last layer, one classifier per row, shape (K, p)."""
+        return self.layers[-1]
+
+    @property
+    def minority_cosine(self) -> float:
+        """Mean cosine between the classifiers of two minority classes; NaN if undefined."""
+        return float(self.minority_cosines[int(self.losses.argmin())])
+
+    @property
+    def below_collapsed(self) -> bool:
+        """Whether the best loss is below that of neural collapse by more than rounding."""
+        return self.loss < self.collapsed_loss * (1 - EQUAL)
+
+    @cached_property
+    def cosines(self) -> FloatArray:
+        """Cosines between classifiers, NaN where one is zero, shape (K, K)."""
+        return compute_cosines(self.weights)
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per start."""
+        import pandas as pd
+
+        found = pd.DataFrame({"loss": self.losses, "minority_cosine": self.minority_cosines})
+        found["below_collapsed"] = self.losses < self.collapsed_loss * (1 - EQUAL)
+        return found.rename_axis("start").reset_index()
+
+    def section(self) -> Section:
+        """Return the loss of every start beside that of neural collapse."""
+        losses = np.sort(self.losses)
+        lines = np.stack([losses, np.full(len(losses), self.collapsed_loss)])
+        starts = np.arange(1, len(losses) + 1, dtype=np.float64)
+        names = ["found (not certified)", "neural collapse"]
+        return Section(
+            title="Layer-Peeled Model, local search",
+            headline=str(self),
+            charts=[Lines("Loss of every start", names, lines, starts, "start", "loss")],
+            papers=("layer_peeled",),
+        )
+
+    def __str__(self) -> str:
+        side = "below" if self.below_collapsed else "not below"
+        return (
+            f"local minimum: loss {self.loss:.6g}, the best of {len(self.losses)} starts, not "
+            f"certified; {side} neural collapse at {self.collapsed_loss:.6g}"
+        )
+
+
+def search(
+    stack: Stack,
+    counts: FloatArray,
+    collapsed: tuple[float, list[FloatArray]],
+    settings: dict[str, Any],
+) -> LocalPeeled:
+    """Descend from ``settings["starts"]`` starts: the first near collapse, the others at random."""
+    collapsed_loss, near = collapsed
+    rng = np.random.default_rng(settings["seed"])
+    given = np.concatenate([stack.curve(i, block).ravel() for i, block in enumerate(near)])
+    noise = NOISE * np.sqrt((given**2).mean()) * rng.standard_normal(given.size)
+    begun = [given + noise, *rng.standard_normal((settings["starts"] - 1, given.size))]
+    ends = [
+        minimize(stack.log_loss, start, jac=True, method="L-BFGS-B", options=OPTIONS)
+        for start in begun
+    ]
+    losses = np.array([np.exp(end.fun) for end in ends])
+    minima = [[block.scaled for block in stack.blocks(end.x)] for end in ends]
+    minority = find_minority(counts)
+    cosines = np.array([_mean_cosine(blocks[-1], minority) for blocks in minima])
+    features, *layers = minima[int(losses.argmin())]
+    asked = {"counts": counts.tolist(), **settings}
+    return LocalPeeled(counts, losses, cosines, tuple(layers), features, collapsed_loss, asked)
+
+
+def check_search(starts: int, dimension: int | None, classes: int) -> tuple[int, int]:
+    """Return at least one start, and at least K − 1 features or, where None is given, K."""
+    begun = whole_number("starts", starts, 1, "searches nothing")
+    if dimension is None:
+        return begun, classes
+    few = f"is too small for a simplex of {classes} classes"
+    return begun, whole_number("dimension", dimension, classes - 1, few)
+
+
+def compute_cosines(weights: FloatArray) -> FloatArray:
+    """Return the cosines between rows, NaN where one is zero."""
+    lengths = np.linalg.norm(weights, axis=1)
+    lengths[lengths <= GONE * np.sqrt((lengths**2).mean())] = np.nan
+    rows = weights / lengths[:, None]
+    return np.asarray(np.clip(rows @ rows.T, -1, 1))
+
+
+def _mean_cosine(weights: FloatArray, minority: IntArray) -> float:
+    if len(minority) < 2:
+        return math.nan
+    cosines = compute_cosines(weights)[np.ix_(minority, minority)]
+    return float(cosines[np.triu_indices(len(minority), 1)].mean())

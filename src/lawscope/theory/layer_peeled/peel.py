@@ -1,41 +1,30 @@
-"""Solving the Layer-Peeled Model for a class histogram."""
+"""Solve the Layer-Peeled Model for a class histogram."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeWarning
 from lawscope.theory.layer_peeled.groups import (
     Loss,
     check_counts,
     check_energy,
-    check_length,
     choose_loss,
-    group,
-    oversampled,
+    oversample,
 )
-from lawscope.theory.layer_peeled.peeled import Peeled
-from lawscope.theory.layer_peeled.phases import describe, pair_rows, root_gram
-from lawscope.theory.layer_peeled.program import Program, Solved, slope_norm
-from lawscope.theory.layer_peeled.solve import solve
-from lawscope.theory.layer_peeled.squared import solve_squared
-from lawscope.theory.layer_peeled.two_groups import (
-    Details,
-    details,
-    solve_few,
-    solve_floats,
-    two_sizes,
-)
+from lawscope.theory.layer_peeled.peeled import Peeled, describe_groups, pair_rows, root_gram
+from lawscope.theory.layer_peeled.program import slope_norm
+from lawscope.theory.layer_peeled.solve import compute_tau, solve_counts
+from lawscope.theory.layer_peeled.two_groups import solve_floats, two_sizes
 
-FloatArray = NDArray[np.float64]
-RELIABLE = 1e-6  # a relative gap above this is told
+# A relative gap above this one is worth a warning.
+RELIABLE = 1e-6
 
 
 def peel(
@@ -78,11 +67,9 @@ def peel(
     """
     given = check_counts(counts)
     chosen = choose_loss(loss, smoothing, adjustment, class_weights)
-    energies = (
-        check_energy("weight_energy", weight_energy),
-        check_energy("feature_energy", feature_energy),
-    )
-    drawn = oversampled(given, oversampling)
+    E_W = check_energy("weight_energy", weight_energy)
+    E_H = check_energy("feature_energy", feature_energy)
+    drawn = oversample(given, oversampling)
     settings = {
         "counts": given.tolist(),
         "oversampling": None if oversampling is None else np.asarray(oversampling, float).tolist(),
@@ -90,7 +77,7 @@ def peel(
         "adjustment": chosen.adjustment,
         "class_weights": None if chosen.class_weights is None else list(chosen.class_weights),
     }
-    result = solve_counts(drawn, energies, chosen, settings)
+    result = predict(drawn, (E_W, E_H), chosen, settings)
     if result.gap > RELIABLE * result.loss:
         warnings.warn(
             f"The solver stopped at a relative gap of {result.gap / result.loss:.1e}: the loss may "
@@ -102,37 +89,27 @@ def peel(
     return result
 
 
-def solve_counts(
+def predict(
     counts: FloatArray, energies: tuple[float, float], loss: Loss, settings: dict[str, Any]
 ) -> Peeled:
-    """The prediction for checked counts."""
-    squared = loss.name == "mse"
-    length = math.sqrt(energies[0]) * math.sqrt(energies[1])
-    tau = len(counts) * (length if squared else check_length(length))
+    """Return the prediction for checked counts."""
+    tau = compute_tau(len(counts), energies, loss)
     pair = two_sizes(counts, tau) if loss.name == "cross_entropy" else None
     found = None if pair is None else solve_floats(pair[0])
     if pair is not None and found is not None:
-        groups = describe(pair_rows(*pair, found), tau / len(counts), found.price)
-        price, make = found.price, partial(details, counts, loss, pair[0], found)
-        optimum = found.loss, found.gap
-    else:
-        grouping = group(counts, loss)
-        program = Program(grouping.sizes, grouping.alpha, grouping.offsets, loss.smoothing, tau)
-        solved = solve_squared(program) if squared else _solve(program, loss)
-        price = slope_norm(program, solved.point)
-        spread, a = root_gram(solved.point.M).diagonal(), abs(solved.point.a)
-        alpha = program.alpha * (1 - program.smoothing)
-        columns = (grouping.counts, program.sizes, alpha, a, spread)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        groups = describe(rows, tau / len(counts), price)
-        make, optimum = partial(Details, grouping, program, solved), (solved.point.loss, solved.gap)
-    return Peeled(
-        counts, *optimum, groups, *energies, loss.name, price, settings, _loss=loss, _make=make
-    )
-
-
-def _solve(program: Program, loss: Loss) -> Solved:
-    few = None
-    if len(program.sizes) <= 2 and loss.name in ("cross_entropy", "class_weighted"):
-        few = solve_few(program)
-    return solve(program) if few is None else few
+        # Two sizes need no arrays: they are made when logits or classifiers are asked for.
+        groups = describe_groups(pair_rows(*pair, found), tau / len(counts), found.price)
+        return Peeled(
+            counts, found.loss, found.gap, groups, *energies, loss.name, found.price, settings
+        )
+    solution = solve_counts(counts, energies, loss)
+    grouping, program, (point, gap, _) = solution
+    price = slope_norm(program, point)
+    spread, a = root_gram(point.M).diagonal(), abs(point.a)
+    alpha = program.alpha * (1 - program.smoothing)
+    columns = (grouping.counts, program.sizes, alpha, a, spread)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    groups = describe_groups(rows, tau / len(counts), price)
+    result = Peeled(counts, point.loss, gap, groups, *energies, loss.name, price, settings)
+    vars(result)["_solution"] = solution  # of the cached property: nothing is solved twice
+    return result

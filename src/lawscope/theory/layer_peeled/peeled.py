@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lawscope.axes import SQUARE, given_or_new
+from lawscope.arrays import FloatArray, IntArray
 from lawscope.errors import LawscopeError
-from lawscope.theory.layer_peeled.groups import (
-    Grouping,
-    Loss,
-    minority_of,
-)
-from lawscope.theory.layer_peeled.phases import (
-    ABSENT,
-    PeeledGroup,
-    root_gram,
-)
-from lawscope.theory.layer_peeled.program import Program, Solved
-from lawscope.theory.layer_peeled.two_groups import (
-    Details,
-)
+from lawscope.formatting import number
+from lawscope.result import Result
+from lawscope.section import HeatMap, KeyNumber, Section, Table
+from lawscope.theory.layer_peeled.groups import Loss, find_minority
+from lawscope.theory.layer_peeled.pair import Optimum, Pair
+from lawscope.theory.layer_peeled.solve import Solution, solve_counts
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
-FloatArray = NDArray[np.float64]
-QUICK = 100  # different sizes for which thresholds are searched unasked
+# Up to so many different sizes thresholds are searched without being asked for.
+QUICK = 100
+# Shown in a table and in a picture.
+MANY_GROUPS, MANY_CLASSES = 24, 100
+# A classifier this much shorter than the root mean square has vanished.
+ABSENT = 1e-6
+# A collapsed group has the cosine 1; below this one the price is lost in rounding.
+APART = 0.99
 
 
-@dataclass(frozen=True, eq=False)
-class Peeled:
+@dataclass(frozen=True)
+class PeeledGroup:
+    """Classes of one size.
+
+    Attributes:
+        count: samples per class, oversampling included.
+        classes: how many classes.
+        cosine: between the classifiers of two of them; NaN for one class or vanished ones.
+        phase: "separated", "collapsed" (all classifiers equal: the loss a class carries is at most
+            the price μ of the constraint; for a group of one class, a twin of it would not be
+            distinguished from it) or "vanished" (the classifiers are zero).
+    """
+
+    count: float
+    classes: int
+    cosine: float
+    phase: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Peeled(Result):
     """The global optimum of the Layer-Peeled Model.
 
     Attributes:
@@ -52,6 +67,8 @@ class Peeled:
         settings: everything that was asked for.
     """
 
+    schema: ClassVar[str] = "lawscope.peeled/1"
+    derived: ClassVar[tuple[str, ...]] = ("ratio", "minority_cosine")
     counts: FloatArray
     loss: float
     gap: float
@@ -61,8 +78,6 @@ class Peeled:
     loss_name: str
     price: float
     settings: dict[str, Any] = field(default_factory=dict)
-    _loss: Loss = field(repr=False, kw_only=True)
-    _make: Callable[[], Details] = field(repr=False, kw_only=True)
 
     @property
     def ratio(self) -> float:
@@ -70,9 +85,14 @@ class Peeled:
         return float(self.counts.max() / self.counts.min())
 
     @property
-    def minority(self) -> NDArray[np.int64]:
-        """The minority: the smallest group or, if that is one class, those below the mean count."""
-        return minority_of(self.counts)
+    def tau(self) -> float:
+        """τ = K·√(E_W·E_H), the bound on the nuclear norm of the logits."""
+        return len(self.counts) * math.sqrt(self.weight_energy) * math.sqrt(self.feature_energy)
+
+    @property
+    def minority(self) -> IntArray:
+        """Classes of the smallest group or, if that is one class, those below the mean count."""
+        return find_minority(self.counts)
 
     @cached_property
     def minority_cosine(self) -> float:
@@ -80,7 +100,8 @@ class Peeled:
         if len(self.minority) < 2:
             return math.nan
         # Pairs are counted by group, so that a hundred thousand classes cost nothing.
-        groups, members = np.unique(self._grouping.member[self.minority], return_counts=True)
+        member = self._solution.grouping.member[self.minority]
+        groups, members = np.unique(member, return_counts=True)
         found = self._group_cosines()[np.ix_(groups, groups)]
         pairs = np.outer(members, members) - np.diag(members)
         return float((found * pairs).sum() / pairs.sum())
@@ -88,16 +109,16 @@ class Peeled:
     @cached_property
     def threshold(self) -> float | None:
         """R₀: largest over smallest count at which the smallest group collapses, or None."""
-        from lawscope.theory.layer_peeled.threshold import collapse_ratio
+        from lawscope.theory.layer_peeled.thresholds import find_collapse_ratio
 
-        return collapse_ratio(self)
+        return find_collapse_ratio(self)
 
     @cached_property
     def vanishing(self) -> float | None:
         """R₁: the ratio beyond which the smallest group's classifiers are zero, or None."""
-        from lawscope.theory.layer_peeled.threshold import vanishing_ratio
+        from lawscope.theory.layer_peeled.thresholds import find_vanishing_ratio
 
-        return vanishing_ratio(self)
+        return find_vanishing_ratio(self)
 
     @property
     def quick(self) -> bool:
@@ -115,91 +136,74 @@ class Peeled:
     @property
     def logits(self) -> FloatArray:
         """Z, row k the logits of class k, shape (K, K)."""
-        point, sizes, member = self._solved.point, self._program.sizes, self._grouping.member
-        root = np.sqrt(sizes)
-        between = point.M / (root[:, None] * root[None, :])
-        between[np.diag_indices(len(sizes))] -= point.a / sizes
-        Z: FloatArray = between[member[:, None], member[None, :]]
+        grouping, program, (point, _, _) = self._solution
+        member = grouping.member
+        Z = _between(point.M, point.a, program.sizes)[member[:, None], member[None, :]]
         Z[np.diag_indices(len(member))] += point.a[member]
         return Z
 
     @property
     def cosines(self) -> FloatArray:
         """Cosines between classifiers, NaN where one has vanished, shape (K, K)."""
-        member, between = self._grouping.member, self._group_cosines()
+        member, between = self._solution.grouping.member, self._group_cosines()
         found = between[member[:, None], member[None, :]]
         own = np.where(np.isnan(between.diagonal()), np.nan, 1.0)
         found[np.diag_indices(len(member))] = own[member]
         return found
 
     def weights(self, p: int | None = None) -> FloatArray:
-        """W of a global minimiser, one classifier per row, shape (K, p)."""
+        """Return W of a global minimiser, one classifier per row, shape (K, p)."""
         scale = (self.weight_energy / self.feature_energy) ** 0.25
         return np.asarray(self._factors(p)[1] * scale)
 
     def features(self, p: int | None = None) -> FloatArray:
-        """H of the same minimiser, the feature of every class per row, shape (K, p)."""
+        """Return H of the same minimiser, the feature of every class per row, shape (K, p)."""
         scale = (self.feature_energy / self.weight_energy) ** 0.25
         return np.asarray(self._factors(p)[0] * scale)
 
     def table(self) -> pd.DataFrame:
-        """One row per group."""
+        """Return one row per group."""
         import pandas as pd
 
         return pd.DataFrame([vars(g) for g in self.groups])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the cosine of every pair of classifiers, the largest classes first."""
-        ax = given_or_new(ax, SQUARE)
-        order = np.argsort(-self.counts, kind="stable")
-        image = ax.imshow(self.cosines[np.ix_(order, order)], vmin=-1, vmax=1, cmap="RdBu_r")
-        ax.figure.colorbar(image, ax=ax, label="cosine between classifiers")
-        ax.set_xlabel("class, largest first")
-        ax.set_ylabel("class, largest first")
-        return ax
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready values; what is not a finite number becomes None."""
-        document: dict[str, Any] = {
-            "model": "layer-peeled",
-            "loss": self.loss,
-            "gap": self.gap,
-            "groups": [{k: _finite(v) for k, v in vars(g).items()} for g in self.groups],
-            "minority_cosine": _finite(self.minority_cosine),
-            "ratio": self.ratio,
-            "threshold_ratio": self.threshold if self.quick else None,
-            "vanishing_ratio": self.vanishing if self.quick else None,
-            "oversampling_needed": self.oversampling_needed if self.quick else None,
-            "thresholds_searched": self.quick,
-            "price": self.price,
-            "weight_energy": self.weight_energy,
-            "feature_energy": self.feature_energy,
-            "loss_name": self.loss_name,
-            "settings": dict(self.settings),
-        }
-        return document
+    def section(self) -> Section:
+        """Return the groups, the certificate, and the cosines between classifiers."""
+        shown = self.groups[:MANY_GROUPS]
+        rows = [[number(g.count), str(g.classes), number(g.cosine), g.phase] for g in shown]
+        order = np.argsort(-self.counts, kind="stable")[:MANY_CLASSES]
+        names, cosines = [number(self.counts[k]) for k in order], self.cosines[np.ix_(order, order)]
+        title = "Cosine between classifiers, largest classes first"
+        return Section(
+            title="Layer-Peeled Model",
+            headline=str(self),
+            numbers=[
+                KeyNumber("loss", number(self.loss, 4), f"optimal, certified to {self.gap:.1e}"),
+                KeyNumber("R", number(self.ratio), "largest class over smallest"),
+                KeyNumber("E_W", number(self.weight_energy), "energy of the classifiers"),
+                KeyNumber("E_H", number(self.feature_energy), "energy of the features"),
+            ],
+            charts=[HeatMap(title, names, names, cosines, -1.0, 1.0, "cosine")],
+            tables=[Table("Groups", ["samples", "classes", "cosine", "phase"], rows)],
+            papers=("layer_peeled",),
+        )
 
     def __str__(self) -> str:
         phases = ", ".join(f"{g.classes}×{g.count:g} {g.phase}" for g in self.groups[:6])
         more = " …" if len(self.groups) > 6 else ""
-        return f"Layer-Peeled Model: loss {self.loss:.6g} (gap {self.gap:.1e}); {phases}{more}"
+        return f"Layer-Peeled Model: loss {self.loss:.4g} (gap {self.gap:.1e}); {phases}{more}"
+
+    @property
+    def _loss(self) -> Loss:
+        smoothing, adjustment, weights = (
+            self.settings[name] for name in ("smoothing", "adjustment", "class_weights")
+        )
+        kept = None if weights is None else tuple(weights)
+        return Loss(self.loss_name, smoothing, adjustment, kept)
 
     @cached_property
-    def _details(self) -> Details:
-        """Made when asked for: a prediction of two sizes is done before its arrays are."""
-        return self._make()
-
-    @property
-    def _grouping(self) -> Grouping:
-        return self._details.grouping
-
-    @property
-    def _program(self) -> Program:
-        return self._details.program
-
-    @property
-    def _solved(self) -> Solved:
-        return self._details.solved
+    def _solution(self) -> Solution:
+        return solve_counts(self.counts, (self.weight_energy, self.feature_energy), self._loss)
 
     def _factors(self, p: int | None) -> tuple[FloatArray, FloatArray]:
         U, sigma, Vt = np.linalg.svd(self.logits)
@@ -215,22 +219,56 @@ class Peeled:
         return np.pad(U[:, :kept] * root, padding), np.pad(Vt[:kept].T * root, padding)
 
     def _group_cosines(self) -> FloatArray:
-        """Cosine between two classes of each pair of groups, NaN where one vanished, shape (G, G).
+        """Return the cosine between classes of each two groups, NaN where one vanished, (G, G).
 
         WWᵀ ∝ (ZᵀZ)^½, whose blocks are those of T = (MᵀM)^½ and a.
         """
-        point, sizes = self._solved.point, self._program.sizes
-        T, a = root_gram(point.M), np.abs(point.a)
-        root = np.sqrt(sizes)
-        between = T / (root[:, None] * root[None, :])
-        between[np.diag_indices(len(a))] -= a / sizes
+        _, program, (point, _, _) = self._solution
+        a = np.abs(point.a)
+        between = _between(root_gram(point.M), a, program.sizes)
         squares = between.diagonal() + a
-        gone = squares <= ABSENT * self._program.tau / self._program.classes
+        gone = squares <= ABSENT * program.tau / program.classes
         squares = np.where(gone, np.nan, squares)
         # The root of the product, so that a collapsed group has exactly 1.
         lengths = np.sqrt(squares[:, None] * squares[None, :])
         return np.asarray(np.clip(between / lengths, -1, 1))
 
 
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def pair_rows(pair: Pair, counts: tuple[float, float], found: Optimum) -> list[tuple[float, ...]]:
+    """Return what ``describe_groups`` needs; the diagonal of (MᵀM)^½ is ‖m‖·K_o/K."""
+    A, B, alpha_A, alpha_B, _ = pair
+    length = math.hypot(found.m_major, found.m_minor) / (A + B)
+    return [
+        (counts[0], A, alpha_A, found.a_major, length * B),
+        (counts[1], B, alpha_B, found.a_minor, length * A),
+    ]
+
+
+def describe_groups(
+    rows: Iterable[tuple[float, ...]], mean_square: float, price: float
+) -> tuple[PeeledGroup, ...]:
+    """Return cosine and phase of each group from its count, K_g, α_g(1 − ε), a_g and T_gg."""
+    found = []
+    for count, size, alpha, a, spread in rows:
+        cosine, length = math.nan, spread + (size - 1) * a
+        if length / size <= ABSENT * mean_square:
+            phase = "vanished"
+        else:
+            if size > 1:
+                cosine = (spread - a) / length
+            merged = alpha <= price * (1 + 1e-9) and not cosine < APART
+            phase = "collapsed" if merged else "separated"
+        found.append(PeeledGroup(count, int(size), cosine, phase))
+    return tuple(found)
+
+
+def _between(M: FloatArray, a: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return b of the blocks b_gh·11ᵀ, from M and a."""
+    root = np.sqrt(sizes)
+    return np.asarray(M / (root[:, None] * root[None, :]) - np.diag(a / sizes))
+
+
+def root_gram(M: FloatArray) -> FloatArray:
+    """Return T = (MᵀM)^½."""
+    _, sigma, Vt = np.linalg.svd(M)
+    return np.asarray((Vt.T * sigma) @ Vt)

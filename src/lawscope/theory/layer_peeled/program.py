@@ -14,30 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
-FloatArray = NDArray[np.float64]
+from lawscope.arrays import FloatArray
+
+# (a, M): what is left of Z, shapes (G,) and (G, G).
+Blocks = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
     """min Σ K_g·α_g·ℓ_g(Z) subject to ‖Z‖_* ≤ τ, for G groups of equal classes.
 
-    ℓ is the cross-entropy of softmax(z + δ) against (1 − ε)·e_k + ε/K.
-
-    Attributes:
-        sizes: K_g, classes per group, shape (G,).
-        alpha: α_g, weight of one class, Σ K_g·α_g = 1, shape (G,).
-        offsets: δ_g, added to the logits of a class before the softmax, shape (G,).
-        smoothing: ε, label smoothing.
-        tau: τ = K·√(E_W·E_H).
-        pinned: groups whose a is held at zero: the collapsed ones, and on thresholds.
+    ℓ is the cross-entropy of softmax(z + δ) against (1 − ε)·e_k + ε/K; Σ K_g·α_g = 1.
     """
 
-    sizes: FloatArray
+    sizes: FloatArray  # K_g, shape (G,) like α and δ
     alpha: FloatArray
-    offsets: FloatArray
-    smoothing: float
+    offsets: FloatArray  # δ
+    smoothing: float  # ε
     tau: float
-    pinned: tuple[int, ...] = ()
+    pinned: tuple[int, ...] = ()  # groups whose a is held at zero, as on thresholds
 
     @property
     def classes(self) -> float:
@@ -59,23 +54,13 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A place (a, M) with everything the loss has to say there.
-
-    Attributes:
-        a: within-group strengths, shape (G,).
-        M: between-group matrix, shape (G, G).
-        loss: f(a, M).
-        grad_a: ∂f/∂a_g, which is (K_g − 1) times the within-group eigenvalue of Γ, shape (G,).
-        grad_m: ∂f/∂M = Γ in the basis of group means, shape (G, G).
-        chance: probability a class of group g gives to all rivals in group h, shape (G, G).
-    """
+    """A place (a, M) with its loss f and gradient Γ."""
 
     a: FloatArray
     M: FloatArray
     loss: float
-    grad_a: FloatArray
-    grad_m: FloatArray
-    chance: FloatArray
+    grad_a: FloatArray  # ∂f/∂a_g: K_g − 1 times the within-group eigenvalue of Γ
+    grad_m: FloatArray  # ∂f/∂M: Γ in the basis of group means
 
 
 class Solved(NamedTuple):
@@ -87,23 +72,14 @@ class Solved(NamedTuple):
 
 
 def evaluate(program: Program, a: FloatArray, M: FloatArray) -> Point:
-    """The loss and its gradient.
+    """Compute the loss and its gradient.
 
-    Everything is computed from the differences between a rival's logit and the class's own, so
-    that losses like e^−100 keep all their digits.
-
-    Args:
-        program: sizes, weights, loss.
-        a: within-group strengths, shape (G,).
-        M: between-group matrix, shape (G, G).
-
-    Returns:
-        The point.
+    All from the difference of a rival's logit to the own one: losses like e^−100 keep their digits.
     """
     sizes, eps = program.sizes, program.smoothing / program.classes
     rivals = np.broadcast_to(sizes, M.shape).copy()
     np.fill_diagonal(rivals, sizes - 1)
-    away = differences(program, a, M)
+    away = _differences(program, a, M)
     top = np.maximum(away.max(axis=1), 0.0)[:, None]
     mass = rivals * np.exp(away - top)
     total = mass.sum(axis=1)
@@ -120,11 +96,11 @@ def evaluate(program: Program, a: FloatArray, M: FloatArray) -> Point:
     root = np.sqrt(sizes)
     grad_m = program.alpha[:, None] * slope * (root[:, None] / root[None, :])
     np.fill_diagonal(grad_m, -program.alpha * outer)
-    return Point(a, M, float(sizes * program.alpha @ losses), grad_a, grad_m, chance)
+    return Point(a, M, float(sizes * program.alpha @ losses), grad_a, grad_m)
 
 
-def differences(program: Program, a: FloatArray, M: FloatArray) -> FloatArray:
-    """Logit of a rival in group h minus the own logit of a class in group g, shape (G, G)."""
+def _differences(program: Program, a: FloatArray, M: FloatArray) -> FloatArray:
+    """Return the logit of a rival in group h minus the own logit in group g, shape (G, G)."""
     root = np.sqrt(program.sizes)
     away: FloatArray = M / (root[:, None] * root[None, :])
     own = a * (1 - 1 / program.sizes) + M.diagonal() / program.sizes
@@ -134,18 +110,18 @@ def differences(program: Program, a: FloatArray, M: FloatArray) -> FloatArray:
 
 
 def nuclear_norm(program: Program, a: FloatArray, M: FloatArray) -> float:
-    """‖Z‖_* = Σ(K_g − 1)|a_g| + ‖M‖_*."""
+    """Compute ‖Z‖_* = Σ(K_g − 1)|a_g| + ‖M‖_*."""
     return float(program.copies @ np.abs(a)) + float(np.linalg.svd(M, compute_uv=False).sum())
 
 
 def modes(program: Program, point: Point) -> FloatArray:
-    """Within-group singular values of −Γ, zero where a group has one class, shape (G,)."""
+    """Return within-group singular values of −Γ, zero for groups of one class, shape (G,)."""
     copies = program.copies
     return np.where(copies > 0, -point.grad_a / np.maximum(copies, 1), 0.0)
 
 
 def slope_norm(program: Program, point: Point) -> float:
-    """‖Γ‖₂, which is the price μ of the constraint at the optimum."""
+    """Compute ‖Γ‖₂, which is the price μ of the constraint at the optimum."""
     within = float(np.abs(modes(program, point)).max())
     return max(within, _largest_singular_value(point.grad_m))
 
@@ -161,7 +137,7 @@ def _largest_singular_value(M: FloatArray) -> float:
 
 
 def gap(program: Program, point: Point) -> float:
-    """How far above the optimum a feasible point can be: ⟨Γ, Z⟩ + τ‖Γ‖₂ ≥ f(Z) − f*.
+    """Bound how far above the optimum a feasible point is: ⟨Γ, Z⟩ + τ‖Γ‖₂ ≥ f(Z) − f*.
 
     For convex f and any feasible Z′, f(Z′) ≥ f(Z) + ⟨Γ, Z′ − Z⟩ ≥ f(Z) − ⟨Γ, Z⟩ − τ‖Γ‖₂.
     """
@@ -169,5 +145,5 @@ def gap(program: Program, point: Point) -> float:
 
 
 def work(point: Point) -> float:
-    """−⟨Γ, Z⟩: what the loss gains along Z."""
+    """Compute −⟨Γ, Z⟩: what the loss gains along Z."""
     return -float(point.grad_a @ point.a) - float(np.vdot(point.grad_m, point.M))

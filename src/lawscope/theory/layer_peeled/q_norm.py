@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled.groups import (
     check_counts,
@@ -15,15 +16,8 @@ from lawscope.theory.layer_peeled.groups import (
     check_length,
     check_number,
 )
-from lawscope.theory.layer_peeled.local import (
-    LocalPeeled,
-    check_dimension,
-    check_starts,
-    search,
-)
-from lawscope.theory.layer_peeled.local_search import Stack
+from lawscope.theory.layer_peeled.local_search import LocalPeeled, Stack, check_search, search
 
-FloatArray = NDArray[np.float64]
 LARGEST_Q = 100.0
 
 
@@ -36,7 +30,7 @@ def peel_q_norm(
     starts: int = 8,
     seed: int = 0,
 ) -> LocalPeeled:
-    """Local minima of the Layer-Peeled Model with (1/K)Σ‖h_k‖_q^q ≤ E_H. Not certified.
+    """Search local minima of the model with (1/K)Σ‖h_k‖_q^q ≤ E_H. Not certified.
 
     Features of one class may be taken equal as before, ‖·‖_q^q being convex. For K ≥ 3 and q ≠ 2
     the minimiser of equal classes has no neural collapse (Fang, He, Long and Su 2021). Axes matter
@@ -69,32 +63,25 @@ def peel_q_norm(
             f"q is {q:g}; it must be above 1, since up to 1 features of one class need not be "
             f"equal, and at most {LARGEST_Q:g}, since powers leave the floats: e.g. 3."
         )
-    check_energy("weight_energy", weight_energy)
-    check_energy("feature_energy", feature_energy)
+    E_W = check_energy("weight_energy", weight_energy)
+    E_H = check_energy("feature_energy", feature_energy)
     K = len(given)
-    p = check_dimension(dimension, K)
+    starts, p = check_search(starts, dimension, K)
     spread = max(1.0, p ** (0.5 - 1 / q))  # how much longer a vector of all axes may be
-    check_length(math.sqrt(weight_energy) * feature_energy ** (1 / q) * spread)
-    settings = {
-        "q": float(q),
-        "weight_energy": float(weight_energy),
-        "feature_energy": float(feature_energy),
-        "dimension": p,
-        "starts": check_starts(starts),
-        "seed": seed,
-    }
-    bounds = (K * float(feature_energy), K * float(weight_energy))
+    check_length(math.sqrt(E_W) * E_H ** (1 / q) * spread)
+    settings = {"q": q, "weight_energy": E_W, "feature_energy": E_H}
+    settings |= {"dimension": p, "starts": starts, "seed": seed}
     simplex = smallest_simplex(K, p, q, starts, seed)
-    loss = collapsed_loss(simplex, q, weight_energy, feature_energy)
-    collapsed = loss, [simplex, simplex]
+    collapsed = collapsed_loss(simplex, q, E_W, E_H), [simplex, simplex]
     share = given / given.max()
-    return search(Stack(share / share.sum(), p, bounds, float(q)), given, collapsed, settings)
+    stack = Stack(share / share.sum(), p, (K * E_H, K * E_W), q)
+    return search(stack, given, collapsed, settings)
 
 
 def collapsed_loss(
     simplex: FloatArray, q: float, weight_energy: float, feature_energy: float
 ) -> float:
-    """Loss with h_k and w_k along the rows m_k of a simplex of unit vectors.
+    """Compute the loss with h_k and w_k along the rows m_k of a simplex of unit vectors.
 
     With S = Σ‖m_k‖_q^q, features have length (K·E_H/S)^(1/q), and the own logit leads by
     √E_W·(K·E_H/S)^(1/q)·K/(K − 1) in every class, whatever the counts.
@@ -106,12 +93,7 @@ def collapsed_loss(
 
 
 def smallest_simplex(classes: int, dimension: int, q: float, starts: int, seed: int) -> FloatArray:
-    """The rotation of a simplex of unit vectors with the least Σ‖m_k‖_q^q found, shape (K, p).
-
-    Example:
-        >>> float((smallest_simplex(3, 3, 2.0, 1, 0) ** 2).sum().round(9))
-        3.0
-    """
+    """Return the rotated simplex of unit vectors with the least Σ‖m_k‖_q^q found, (K, p)."""
     centre = np.eye(classes) - 1 / classes
     basis = np.linalg.svd(centre)[0][:, : classes - 1] * math.sqrt(classes / (classes - 1))
     shape = dimension, classes - 1
@@ -129,7 +111,6 @@ def smallest_simplex(classes: int, dimension: int, q: float, starts: int, seed: 
     rng = np.random.default_rng(seed)
     begun = rng.standard_normal((starts, dimension * (classes - 1)))
     found = [minimize(size, x, jac=True, method="L-BFGS-B") for x in begun]
-    U, _, Vt = np.linalg.svd(
-        min(found, key=lambda one: one.fun).x.reshape(shape), full_matrices=False
-    )
+    best = min(found, key=lambda one: one.fun).x.reshape(shape)
+    U, _, Vt = np.linalg.svd(best, full_matrices=False)
     return np.asarray(basis @ (U @ Vt).T)

@@ -1,32 +1,58 @@
-"""Solve a reduced program: the closed form where there is one, splitting elsewhere."""
+"""Solve the convex program: closed forms where there are any, splitting elsewhere."""
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
-from lawscope.theory.layer_peeled.program import Program, Solved, evaluate, gap, nuclear_norm
+from lawscope.arrays import FloatArray
+from lawscope.theory.layer_peeled.groups import Grouping, Loss, check_length, group
+from lawscope.theory.layer_peeled.program import (
+    Blocks,
+    Point,
+    Program,
+    Solved,
+    evaluate,
+    gap,
+    nuclear_norm,
+)
 from lawscope.theory.layer_peeled.splitting import split
-from lawscope.theory.layer_peeled.start import water_fill
+from lawscope.theory.layer_peeled.two_groups import solve_few
 
-FloatArray = NDArray[np.float64]
-Pair = tuple[FloatArray, FloatArray]
 TOLERANCE = 1e-10
-LIGHT = 1e-3  # of the share of the lightest group, by which a smoothed loss may miss
+# Of the share of the lightest group, by which a smoothed loss may miss.
+LIGHT = 1e-3
+
+
+class Solution(NamedTuple):
+    """The groups of a class histogram, their program and its optimum."""
+
+    grouping: Grouping
+    program: Program
+    solved: Solved
+
+
+def compute_tau(classes: int, energies: tuple[float, float], loss: Loss) -> float:
+    """Return τ = K·√(E_W·E_H), checked where logits may leave the floats."""
+    length = math.sqrt(energies[0]) * math.sqrt(energies[1])
+    return classes * (length if loss.name == "mse" else check_length(length))
+
+
+def solve_counts(counts: FloatArray, energies: tuple[float, float], loss: Loss) -> Solution:
+    """Solve the Layer-Peeled Model for checked counts."""
+    tau, grouping = compute_tau(len(counts), energies, loss), group(counts, loss)
+    program = Program(grouping.sizes, grouping.alpha, grouping.offsets, loss.smoothing, tau)
+    if loss.name == "mse":
+        return Solution(grouping, program, solve_squared(program))
+    few = len(program.sizes) <= 2 and loss.name in ("cross_entropy", "class_weighted")
+    return Solution(grouping, program, (few and solve_few(program)) or solve(program))
 
 
 def solve(program: Program, tolerance: float = TOLERANCE) -> Solved:
-    """The optimum with its certificate.
-
-    Args:
-        program: what to solve.
-        tolerance: relative gap to reach; smaller under label smoothing of very small classes.
-
-    Returns:
-        The point, the gap and the steps taken.
-    """
-    free = unconstrained(program)
-    if free is not None:
+    """Solve a reduced program and certify the optimum."""
+    if (free := _solve_unconstrained(program)) is not None:
         return free
     if program.smoothing:
         # A smoothed loss is never small: a gap relative to it would not see the smallest classes.
@@ -34,8 +60,8 @@ def solve(program: Program, tolerance: float = TOLERANCE) -> Solved:
     return split(program, begin(program), tolerance=tolerance)
 
 
-def unconstrained(program: Program) -> Solved | None:
-    """Under label smoothing the loss has a finite minimiser; None when it lies outside τ.
+def _solve_unconstrained(program: Program) -> Solved | None:
+    """Return the finite minimiser under label smoothing; None when it lies outside τ.
 
     There p is the target: z + δ = log(1 + K(1 − ε)/ε) for the own class and 0 for the others; in
     a pinned group the target of the own class is shared by all K_g.
@@ -56,12 +82,60 @@ def unconstrained(program: Program) -> Solved | None:
     return Solved(point, gap(program, point), 0)
 
 
-def begin(program: Program) -> Pair:
-    """Water-filling, brought onto the constraint unless that makes the loss worse."""
-    (a, M), _ = water_fill(program)
-    a = np.where(program.copies > 0, a, 0.0)
+def begin(program: Program) -> Blocks:
+    """Return water-filling, brought onto the constraint unless that makes the loss worse."""
+    a, M = _fill_with_water(program)
     scale = program.tau / nuclear_norm(program, a, M)
     onto = a * scale, M * scale
     if scale < 1 or evaluate(program, *onto).loss < evaluate(program, a, M).loss:
         return onto
     return a, M
+
+
+def _fill_with_water(program: Program) -> Blocks:
+    """Return Z = diag(a)(I − 11ᵀ/K), where each class is alone against K − 1 equal rivals.
+
+    Its margin a has α(1 − ε − p + q) = μ, p its own probability and q that of a rival; μ is chosen
+    so that the margins add up to τ.
+    """
+    K, log_alpha = program.classes, np.log(program.alpha)
+
+    def margins(log_mu: float) -> FloatArray:
+        # log(1 + K·s/(1 − s)) with s = 1 − ε − μ/α the lead of the own class.
+        behind = program.smoothing + np.exp(np.minimum(log_mu - log_alpha, 0.0))
+        lead = np.maximum(1 - behind, 0.0)
+        return np.asarray(np.log1p(K * lead / behind))
+
+    low, high = float(log_alpha.min()) - 2 * program.tau / K - 40, float(log_alpha.max())
+    for _ in range(80):
+        middle = (low + high) / 2
+        spent = float(program.sizes @ margins(middle))
+        low, high = (middle, high) if spent > program.tau else (low, middle)
+    a = margins((low + high) / 2)
+    root = np.sqrt(program.sizes)
+    M = np.diag(a) - (root * a)[:, None] * root[None, :] / K
+    return np.where(program.copies > 0, a, 0.0), M
+
+
+def solve_squared(program: Program) -> Solved:
+    """Solve for ½·Σ α_k‖z_k − e_k‖²: Z = diag((1 − μ/α_k)₊) with Σ z_k = τ, or Z = I.
+
+    Γ = diag(α_k(z_k − 1)) is diagonal, so −Γ ∈ μ·∂‖Z‖_* reads α_k(1 − z_k) = μ where z_k > 0 and
+    α_k ≤ μ elsewhere.
+    """
+    sizes, alpha, tau = program.sizes, program.alpha, program.tau
+    price = 0.0
+    if tau < program.classes:
+        order = np.argsort(-alpha)
+        kept = np.cumsum(sizes[order])
+        inverse = np.cumsum(sizes[order] / alpha[order])
+        prices = (kept - tau) / inverse
+        # The largest set of classes whose smallest weight is still above its price.
+        count = int(np.flatnonzero(alpha[order] > prices)[-1])
+        price = float(prices[count])
+    z = np.maximum(1 - price / alpha, 0.0)
+    slope = alpha * (z - 1)
+    loss = 0.5 * float(sizes @ (alpha * (1 - z) ** 2))
+    bound = float(sizes @ (slope * z)) + tau * float(np.abs(slope).max())
+    point = Point(z, np.diag(z), loss, (sizes - 1) * slope, np.diag(slope))
+    return Solved(point, max(bound, 0.0) if price else 0.0, 0)

@@ -11,41 +11,149 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lawscope.arrays import FloatArray
 from lawscope.progress import progress
-from lawscope.theory.layer_peeled.anderson import Anderson
-from lawscope.theory.layer_peeled.ball import project
-from lawscope.theory.layer_peeled.bracket import Bracket
-from lawscope.theory.layer_peeled.program import Point, Program, Solved, evaluate, modes
-from lawscope.theory.layer_peeled.rows import RowStep
+from lawscope.theory.layer_peeled.program import (
+    Blocks,
+    Point,
+    Program,
+    Solved,
+    evaluate,
+    gap,
+    modes,
+    slope_norm,
+    work,
+)
+from lawscope.theory.layer_peeled.proximal import RowStep, project
 
-FloatArray = NDArray[np.float64]
-Pair = tuple[FloatArray, FloatArray]
 STEPS = 300
-STIFFNESS = 2.0  # ρ in units of μ/K, the curvature of the loss between classes
-UNBALANCED, SETTLE = 3.0, 5  # change ρ if it is this far off, and at most every so many steps
-STIFFER, STIFFEST = 1.5, 30.0  # ρ rises by this much where mixtures are undone; at most so far
-GROWTH = 1.5  # an accelerated step may raise the residual by this much
-MEMORY, LARGEST = 12, 5e8  # places remembered; bytes they may take
+# ρ in units of μ/K, the curvature of the loss between classes.
+STIFFNESS = 2.0
+# Change ρ if it is off by this factor, and at most every so many steps.
+UNBALANCED, BETWEEN = 3.0, 5
+# ρ rises by this factor where an accelerated step is undone; at most so far.
+STIFFER, STIFFEST = 1.5, 30.0
+# An accelerated step may raise the residual by this factor.
+GROWTH = 1.5
+# Places remembered, and bytes they may take.
+MEMORY, LARGEST = 12, 5e8
+# Up to so many groups every step is certified, beyond them at least every sixth.
+CHEAP, PAUSE = 64, 6
+# So near to the tolerance, so many steps without progress are the last.
+NEAR, PATIENCE = 10.0, 12
 
 
-class Turn(NamedTuple):
-    """One turn: the feasible point, the point of the loss, what is between them."""
+class Anderson:
+    """The next place from the last few: the mixture whose residuals cancel best (type II).
+
+    With residuals F_n = T(y_n) − y_n, their last differences ΔF, those of the places Δy, and
+    γ = argmin ‖F_n − ΔF·γ‖, the next place is y_n + F_n − (Δy + ΔF)·γ (Walker and Ni, SIAM Journal
+    on Numerical Analysis 2011). For a linear T this is GMRES.
+    """
+
+    def __init__(self, size: int, memory: int) -> None:
+        self._residuals, self._images = np.empty((2, memory, size))
+        self._gram = np.zeros((memory, memory))
+        self._last: tuple[FloatArray, FloatArray] | None = None
+        self._seen = 0
+
+    def reset(self) -> None:
+        """Forget all places."""
+        self._last, self._seen = None, 0
+
+    def next(self, place: FloatArray, residual: FloatArray) -> FloatArray:
+        """Return where to go from a place with this residual."""
+        if self._last is not None:
+            self._remember(place - self._last[0], residual - self._last[1])
+        self._last = place, residual
+        kept = min(self._seen, len(self._gram))
+        onward = place + residual
+        if kept:
+            scale = 1 / np.sqrt(np.maximum(self._gram.diagonal()[:kept], 1e-300))
+            gram = self._gram[:kept, :kept] * np.outer(scale, scale)
+            side = scale * (self._residuals[:kept] @ residual)
+            mixture = scale * np.linalg.lstsq(gram, side, rcond=1e-13)[0]
+            onward -= mixture @ self._images[:kept]
+        return onward
+
+    def _remember(self, moved: FloatArray, change: FloatArray) -> None:
+        slot = self._seen % len(self._gram)
+        self._residuals[slot], self._images[slot] = change, moved + change
+        self._seen += 1
+        kept = min(self._seen, len(self._gram))
+        self._gram[slot, :kept] = self._gram[:kept, slot] = self._residuals[:kept] @ change
+
+
+class Bracket:
+    """An upper and a lower bound of the optimum of one program.
+
+    The tangent of f at any point Z, feasible or not, bounds the optimum from below:
+    f(Z′) ≥ f(Z) + ⟨Γ, Z′ − Z⟩ ≥ f(Z) − ⟨Γ, Z⟩ − τ‖Γ‖₂ for all ‖Z′‖_* ≤ τ.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._best: Solved | None = None
+        self._floor = -np.inf
+        self._seen = (0, np.inf, np.inf)
+
+    def is_due(self, step: int, residual: float, tolerance: float) -> bool:
+        """Return whether to look: always if it is cheap, else if the residual promises enough."""
+        if len(self._program.sizes) <= CHEAP:
+            return True
+        last, size, relative = self._seen
+        return step - last >= PAUSE or relative * residual / size <= tolerance
+
+    def narrow(self, step: int, residual: float, near: Blocks, far: Blocks) -> float:
+        """Look at a feasible point and at a point of the loss; return the price there."""
+        program = self._program
+        point, outer = evaluate(program, *near), evaluate(program, *far)
+        top, spent = slope_norm(program, outer), work(outer)
+        self._floor = max(self._floor, outer.loss + spent - program.tau * top)
+        found = Solved(point, gap(program, point), step)
+        if self._best is None or found.gap < self._best.gap:
+            self._best = found
+        self._seen = step, residual, found.gap / point.loss
+        return price_by(spent / program.tau, top)
+
+    def is_done(self, step: int, tolerance: float) -> bool:
+        """Return whether the certificate of the best point is tight, or as tight as it gets."""
+        best = self.best()
+        bar = tolerance * best.point.loss
+        stalled = step - best.steps > PATIENCE and best.gap <= NEAR * bar
+        return stalled or (self._best is not None and self._best.gap <= bar)
+
+    def best(self) -> Solved:
+        """Return the best point with the smaller of its two certificates."""
+        if self._best is None:
+            raise ArithmeticError("no point has been looked at")
+        between = max(self._best.point.loss - self._floor, 0.0)
+        return self._best._replace(gap=min(self._best.gap, between))
+
+
+def price_by(gain: float, top: float) -> float:
+    """Return μ by what the loss gains along Z, −⟨Γ, Z⟩/τ, which is at most ‖Γ‖₂."""
+    return min(max(gain, 0.01 * top), top)
+
+
+class Step(NamedTuple):
+    """One step: the feasible point, the point of the loss, what is between them."""
 
     x: FloatArray
-    near: Pair
-    far: Pair
+    near: Blocks
+    far: Blocks
     cut: float
     residual: FloatArray
     size: float
 
 
 class Splitting:
-    """The iteration, from a start (a, M) and a first guess of the price μ."""
+    """The iteration from a start."""
 
-    def __init__(self, program: Program, start: Point, mu: float) -> None:
+    def __init__(self, program: Program, start: Point) -> None:
         self._program = program
+        mu = price_by(work(start) / program.tau, slope_norm(program, start))
         self._weight = np.sqrt(program.copies)
         # Under offsets the curvature in a column goes with its share e^δ: between mean and largest.
         share = np.exp(program.offsets - program.offsets.max())
@@ -58,83 +166,70 @@ class Splitting:
         self._anderson = Anderson(self._y.size, min(max(memory, 2), MEMORY))
         self._before: tuple[FloatArray, float] | None = None
 
-    def turn(self) -> Turn:
-        """One turn from the present place, or from where plain steps lead if that is better."""
-        turn = self._look()
-        if self._before is not None and not turn.size <= GROWTH * self._before[1]:
+    def step(self) -> Step:
+        """Take one step from here, or from where plain steps lead if that is better."""
+        taken = self._look()
+        if self._before is not None and not taken.size <= GROWTH * self._before[1]:
             # A plain step never raises the residual: go back and forget.
             self._y = self._before[0]
-            self._anderson.forget()
+            self._anderson.reset()
             self._stiffness = min(self._stiffness * STIFFER, STIFFEST)
-            turn = self._look()
-        self._before = self._y + turn.residual, turn.size
-        return turn
+            taken = self._look()
+        self._before = self._y + taken.residual, taken.size
+        return taken
 
-    def onward(self, turn: Turn) -> None:
+    def advance(self, taken: Step) -> None:
         """Leave for the next place."""
-        self._y = self._anderson.next(self._y, turn.residual)
+        self._y = self._anderson.next(self._y, taken.residual)
 
-    def balance(self, turn: Turn, price: float) -> bool:
-        """Choose ρ anew where the price has turned out to be another; True if that was so.
+    def rebalance(self, taken: Step, price: float) -> bool:
+        """Adapt ρ where the price has turned out to be another; return whether that was so.
 
         The price is known from both sides, μ = ρ·cut from the ball and that of the loss.
         """
-        held = turn.cut * self._rho
-        wanted = (
-            self._stiffness / self._program.classes * (np.sqrt(held * price) if held else price)
-        )
+        held = taken.cut * self._rho
+        price = np.sqrt(held * price) if held else price
+        wanted = self._stiffness / self._program.classes * price
         if self._rho / UNBALANCED <= wanted <= self._rho * UNBALANCED or not wanted > 0:
             return False
         # x and the dual variable ρ(y − x) stay as they are.
-        self._y = turn.x + (self._y - turn.x) * (self._rho / wanted)
-        self._rho = float(wanted)
+        self._y = taken.x + (self._y - taken.x) * (self._rho / wanted)
+        self._rho, self._before = float(wanted), None
         self._rows.stiffen(self._rho)
-        self._anderson.forget()
-        self._before = None
+        self._anderson.reset()
         return True
 
-    def _look(self) -> Turn:
+    def _look(self) -> Step:
         a, M, cut = project(self._program, *self._unpack(self._y))
         x = self._pack(a, M)
         far = self._rows(*self._unpack(2 * x - self._y))
         residual = self._pack(*far) - x
-        return Turn(x, (a, M), far, cut, residual, float(np.linalg.norm(residual)))
+        return Step(x, (a, M), far, cut, residual, float(np.linalg.norm(residual)))
 
     def _pack(self, a: FloatArray, M: FloatArray) -> FloatArray:
-        """One vector whose length is ‖Z‖_F."""
+        """Return one vector whose length is ‖Z‖_F."""
         return np.concatenate([self._weight * a, M.ravel()])
 
-    def _unpack(self, y: FloatArray) -> Pair:
+    def _unpack(self, y: FloatArray) -> Blocks:
         groups = len(self._weight)
         weight = np.where(self._weight > 0, self._weight, 1.0)
         return y[:groups] / weight, y[groups:].reshape(groups, groups)
 
 
-def split(program: Program, start: Pair, *, tolerance: float) -> Solved:
-    """The optimum by splitting.
-
-    Args:
-        program: what to solve.
-        start: (a, M) to begin with, feasible.
-        tolerance: relative gap to reach.
-
-    Returns:
-        The best point seen, its certificate and the turns taken.
-    """
-    bracket = Bracket(program)
-    point = evaluate(program, *start)
-    splitting = Splitting(program, point, bracket.price(point))
+def split(program: Program, start: Blocks, *, tolerance: float) -> Solved:
+    """Find the optimum by splitting."""
+    bracket, splitting = Bracket(program), Splitting(program, evaluate(program, *start))
     balanced = 0
-    with progress("Layer-Peeled Model", None) as advance:
+    with progress("Layer-Peeled Model", None) as count:
         for step in range(1, STEPS + 1):
-            turn = splitting.turn()
-            advance(1)
-            if bracket.due(step, turn.size, tolerance):
-                price = bracket.narrow(step, turn.size, turn.near, turn.far)
-                if bracket.done(step, tolerance):
+            taken = splitting.step()
+            count(1)
+            if bracket.is_due(step, taken.size, tolerance):
+                price = bracket.narrow(step, taken.size, taken.near, taken.far)
+                if bracket.is_done(step, tolerance):
                     break
-                if step - balanced >= SETTLE and splitting.balance(turn, price):
+                if step - balanced >= BETWEEN and splitting.rebalance(taken, price):
                     balanced = step
                     continue
-            splitting.onward(turn)
+            splitting.advance(taken)
     return bracket.best()

@@ -5,26 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lawscope.axes import given_or_new
+from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
+from lawscope.result import Result
+from lawscope.section import Lines, Section
 from lawscope.theory.layer_peeled import two_groups
-from lawscope.theory.layer_peeled.groups import check_energy, check_length, check_number
-from lawscope.theory.layer_peeled.pair import solve_pair
-from lawscope.theory.layer_peeled.pair_newton import Pair
+from lawscope.theory.layer_peeled.groups import check_energy, check_length
+from lawscope.theory.layer_peeled.pair import Pair, solve_pair
 from lawscope.theory.layer_peeled.peel import peel
-from lawscope.theory.layer_peeled.peeled import Peeled
-from lawscope.theory.layer_peeled.phases import ABSENT
+from lawscope.theory.layer_peeled.peeled import ABSENT, Peeled
+from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-
-FloatArray = NDArray[np.float64]
 
 
 class Model(NamedTuple):
@@ -37,13 +35,13 @@ class Model(NamedTuple):
     loss: str
 
     def at(self, ratio: float) -> Peeled:
-        """The prediction at one ratio."""
+        """Return the prediction at one ratio."""
         counts = two_group_counts(self.classes, self.majority, ratio)
         return peel(counts, self.weight_energy, self.feature_energy, self.loss)
 
 
-@dataclass(frozen=True, eq=False)
-class PeelSweep:
+@dataclass(frozen=True, eq=False, repr=False)
+class PeelSweep(Result):
     """The minority at every ratio.
 
     Attributes:
@@ -55,6 +53,8 @@ class PeelSweep:
         model: what stays the same.
     """
 
+    schema: ClassVar[str] = "lawscope.peel_sweep/1"
+    derived: ClassVar[tuple[str, ...]] = ("threshold",)
     ratios: FloatArray
     cosines: FloatArray
     phases: tuple[str, ...]
@@ -73,38 +73,28 @@ class PeelSweep:
         return self.model.at(2.0).threshold
 
     def table(self) -> pd.DataFrame:
-        """One row per ratio."""
+        """Return one row per ratio."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {
-                "ratio": self.ratios,
-                "cosine": self.cosines,
-                "phase": self.phases,
-                "loss": self.losses,
-                "relative_gap": self.gaps,
-            }
+        names = ("ratio", "cosine", "phase", "loss", "relative_gap")
+        columns = (self.ratios, self.cosines, self.phases, self.losses, self.gaps)
+        return pd.DataFrame(dict(zip(names, columns, strict=True)))
+
+    def section(self) -> Section:
+        """Return the minority cosine over the ratios."""
+        title, axis = "Cosine between minority classifiers", "imbalance ratio R"
+        names, cosines = ["minority cosine"], self.cosines[None, :]
+        return Section(
+            title="Layer-Peeled Model over ratios",
+            headline=str(self),
+            charts=[Lines(title, names, cosines, self.ratios, axis, "cosine", log_x=True)],
+            papers=("layer_peeled",),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready values; what is not a number becomes None."""
-        rows = self.table().to_dict("records")
-        points = [{k: None if v != v else v for k, v in row.items()} for row in rows]
-        return {
-            "model": "layer-peeled sweep",
-            **self.model._asdict(),
-            "threshold_ratio": self.threshold,
-            "points": points,
-        }
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the minority cosine against R."""
-        ax = given_or_new(ax)
-        ax.plot(self.ratios, self.cosines, "o-", markersize=3)
-        ax.set_xscale("log")
-        ax.set_xlabel("imbalance ratio R")
-        ax.set_ylabel("cosine between minority classifiers")
-        return ax
+    def __str__(self) -> str:
+        if self.threshold is None:
+            return "the smallest classes do not collapse at any ratio under this loss"
+        return f"the smallest classes collapse from a ratio of {self.threshold:.4g}"
 
 
 def peel_sweep(
@@ -132,33 +122,31 @@ def peel_sweep(
         >>> peel_sweep([1, 100]).cosines.round(6).tolist()
         [-0.111111, 1.0]
     """
-    wanted = _checked(ratios)
-    check_split(classes, majority)
-    model = Model(
-        int(classes),
-        int(majority),
-        check_energy("weight_energy", weight_energy),
-        check_energy("feature_energy", feature_energy),
-        loss,
-    )
-    if loss == "cross_entropy":
-        return _at_once(wanted, model)
-    return _told(wanted, [model.at(ratio) for ratio in wanted], model)
-
-
-def _checked(ratios: ArrayLike) -> FloatArray:
-    """One row of ratios of at least 1."""
     try:
-        found = np.atleast_1d(np.asarray(ratios, dtype=np.float64))
+        wanted = np.atleast_1d(np.asarray(ratios, dtype=np.float64))
     except (TypeError, ValueError):
-        found = np.full(1, np.nan)
-    if found.ndim != 1 or not (found.size and np.isfinite(found).all() and (found >= 1).all()):
+        wanted = np.full(1, np.nan)
+    if wanted.ndim != 1 or not (wanted.size and np.isfinite(wanted).all() and (wanted >= 1).all()):
         raise LawscopeError("ratios must be numbers of at least 1 in a row, e.g. [1, 10, 100].")
-    return found
+    E_W = check_energy("weight_energy", weight_energy)
+    E_H = check_energy("feature_energy", feature_energy)
+    model = Model(*check_split(classes, majority), E_W, E_H, loss)
+    if loss == "cross_entropy":
+        return _solve_together(wanted, model)
+    points = [model.at(ratio) for ratio in wanted]
+    smallest = [point.groups[-1] for point in points]
+    return PeelSweep(
+        wanted,
+        np.array([g.cosine for g in smallest]),
+        tuple(g.phase for g in smallest),
+        np.array([point.loss for point in points]),
+        np.array([point.gap / max(point.loss, 1e-300) for point in points]),
+        model,
+    )
 
 
-def _at_once(ratios: FloatArray, model: Model) -> PeelSweep:
-    """All ratios as one computation; a ratio whose gap is not small is solved on its own."""
+def _solve_together(ratios: FloatArray, model: Model) -> PeelSweep:
+    """Solve all ratios as one computation; one whose gap is not small on its own."""
     A, K = float(model.majority), float(model.classes)
     B = K - A
     tau = K * check_length(math.sqrt(model.weight_energy) * math.sqrt(model.feature_energy))
@@ -172,8 +160,8 @@ def _at_once(ratios: FloatArray, model: Model) -> PeelSweep:
         gone = (spread + within) / B <= ABSENT * tau / K
         cosines = np.where(gone | (B == 1), np.nan, (spread - found.a_minor) / (spread + within))
     merged = pair.alpha_minor <= found.price * (1 + 1e-9)
-    names = np.where(gone, "vanished", np.where(merged, "collapsed", "separated")).tolist()
-    losses, phases = found.loss, list(names)
+    phases = np.where(gone, "vanished", np.where(merged, "collapsed", "separated")).tolist()
+    losses = found.loss
     for i in np.flatnonzero(~(relative <= two_groups.GOOD)):
         alone = model.at(ratios[i])
         cosines[i], phases[i] = alone.groups[-1].cosine, alone.groups[-1].phase
@@ -181,31 +169,17 @@ def _at_once(ratios: FloatArray, model: Model) -> PeelSweep:
     return PeelSweep(ratios, cosines, tuple(phases), losses, relative, model)
 
 
-def _told(ratios: FloatArray, points: list[Peeled], model: Model) -> PeelSweep:
-    """The minority of predictions made one by one."""
-    minorities = [point.groups[-1] for point in points]
-    return PeelSweep(
-        ratios,
-        np.array([g.cosine for g in minorities]),
-        tuple(g.phase for g in minorities),
-        np.array([point.loss for point in points]),
-        np.array([point.gap / max(point.loss, 1e-300) for point in points]),
-        model,
-    )
-
-
-def check_split(classes: int, majority: int) -> None:
-    """K ≥ 2 and 1 ≤ K_A < K, both whole."""
-    for name, value in (("classes", classes), ("majority", majority)):
-        if not check_number(name, value).is_integer():
-            raise LawscopeError(f"{name} is {value:g}; classes are counted, e.g. 10.")
-    if classes < 2 or not 1 <= majority < classes:
+def check_split(classes: int, majority: int) -> tuple[int, int]:
+    """Return K ≥ 2 and 1 ≤ K_A < K, both whole."""
+    K = whole_number("classes", classes, 2, "cannot be split in two groups")
+    A = whole_number("majority", majority, 1, "leaves no majority")
+    if A >= K:
         raise LawscopeError(
-            f"{majority} majority classes of {classes}: choose between 1 and {max(classes - 1, 1)} "
-            "of at least 2."
+            f"majority={A} of {K} classes leaves no minority; give at most {K - 1}."
         )
+    return K, A
 
 
 def two_group_counts(classes: int, majority: int, ratio: float) -> FloatArray:
-    """K_A counts of R and K − K_A counts of 1."""
+    """Return K_A counts of R and K − K_A counts of 1."""
     return np.repeat([float(ratio), 1.0], [majority, classes - majority])

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from lawscope.studies.plan import Data
+from lawscope.studies.datasets import ImageData
 from toy_studies.toy import quick
 
 
 def plan(settings):
-    data = Data(per_class=20)
+    data = ImageData(per_class=20)
     return [
         replace(quick.network(depth, lr, settings["epochs"]), data=data)
         for depth in range(3, 9)

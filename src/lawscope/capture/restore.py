@@ -1,0 +1,247 @@
+"""A network is returned exactly as it was found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from lawscope.capture.kinds import function_name
+from lawscope.capture.trace import is_distributed_tensor
+from lawscope.data.batches import tensors_in
+from lawscope.errors import LawscopeError
+
+Mode = Literal["eval", "train"]
+MODES: tuple[Mode, ...] = ("eval", "train")
+_PLAIN = (bool, int, float, str, type(None))
+_IN_PLACE = frozenset(
+    f"__{name}__"
+    for name in "setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split()
+)
+_BUILT_IN = frozenset(vars(nn.Module()))  # hooks, parameters, buffers, submodules
+_SCRIPTED = (
+    "The {} is a TorchScript module, which hides its layers; pass the nn.Module it was made from."
+)
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """Return the network inside ``torch.compile``, ``DataParallel`` and distributed wrappers.
+
+    The wrapped modules are the user's own, with the same parameters; measured in there, the
+    hooks fire and station names are those of ``named_modules()``.
+    """
+    if not isinstance(model, nn.Module):
+        raise LawscopeError(f"The model is a {type(model).__name__}, not a torch.nn.Module.")
+    while True:
+        inner = getattr(model, "_orig_mod", None)
+        if inner is None and isinstance(
+            model, nn.DataParallel | nn.parallel.DistributedDataParallel
+        ):
+            inner = model.module
+        if not isinstance(inner, nn.Module):
+            break
+        model = inner
+    if isinstance(model, torch.jit.ScriptModule):
+        raise LawscopeError(_SCRIPTED.format("model"))
+    empty = next((name for name, value in model.named_parameters() if value.is_meta), None)
+    # accelerate keeps such parameters too, and its hooks bring the values when they are needed.
+    if empty is not None and not any(hasattr(module, "_hf_hook") for module in model.modules()):
+        raise LawscopeError(
+            f"The parameter {empty} is on the meta device, where it has no values; load weights "
+            "first, with model.load_state_dict(weights, assign=True)."
+        )
+    _refuse_tensor_parallel(model)
+    return model
+
+
+def _refuse_tensor_parallel(model: nn.Module) -> None:
+    """Refuse layers of which every process runs a part; ``fully_shard`` runs them whole."""
+    whole = {id(p) for module in sharded_modules(model) for p in module.parameters()}
+    for name, parameter in model.named_parameters():
+        if not is_distributed_tensor(parameter):
+            continue
+        mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
+        # Of several axes of processes, only copies (hybrid sharding) leave layers whole.
+        if id(parameter) not in whole or (mesh.ndim > 1 and not placements[0].is_replicate()):
+            raise LawscopeError(
+                f"The parameter {name} is split over processes (tensor parallelism), so that each "
+                "of them runs a part of a layer; measure the model without parallelize_module, or "
+                "shard it with fully_shard, which runs layers whole."
+            )
+
+
+def sharded_modules(model: nn.Module) -> list[nn.Module]:
+    """Return the modules that ``torch.distributed.fsdp.fully_shard`` was applied to."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    kind = getattr(fsdp, "FSDPModule", None)
+    return [] if kind is None else [m for m in model.modules() if isinstance(m, kind)]
+
+
+@contextmanager
+def restoring(model: nn.Module, mode: Mode = "eval") -> Iterator[TorchFunctionMode]:
+    """Run without gradients, eagerly and in ``mode``, then put everything back.
+
+    Modes, buffers, submodules, plain attributes, compiled calls, and parameters that the network
+    writes into: also after an exception or ctrl-C, and all the rest where one of them cannot be
+    put back. Random generators are put back by :class:`~lawscope.data.source.Source`, hooks by
+    whoever set them.
+
+    RWKV halves weights every few blocks when it first runs in eval mode, and an embedding with
+    ``max_norm`` rescales its rows whenever it runs. Only what changes is copied: the network's
+    first run inside must be under the mode that is yielded, which keeps a parameter's old value
+    at the moment it is written to.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise LawscopeError(_SCRIPTED.format(f"model's part '{name}'"))
+    modules = list(model.modules())
+    keeper = _Keeper(model)
+    with ExitStack() as stack, torch.no_grad(), eager():
+        stack.callback(keeper.put_back)
+        for module in modules:
+            _keep_attributes(module, stack)
+            _keep_members(module, stack)
+            if module._compiled_call_impl is not None:
+                stack.callback(setattr, module, "_compiled_call_impl", module._compiled_call_impl)
+                module._compiled_call_impl = None
+        _keep_modes(modules, stack)
+        for module in sharded_modules(model):
+            stack.callback(module.reshard)  # type: ignore[arg-type]
+        model.train(mode == "train")
+        yield keeper
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Switch compiled graphs and fused attention off; put the settings back after.
+
+    A compiled submodule cannot be hooked from within; and the fast path of
+    ``nn.TransformerEncoder`` packs padded sequences into nested tensors that have no rows.
+    """
+    # What is not imported has compiled nothing, and takes a second to import.
+    compiles = "torch._dynamo" in sys.modules
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.compiler.set_stance("force_eager") if compiles else nullcontext():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _keep_attributes(module: nn.Module, stack: ExitStack) -> None:
+    """Keep numbers, words and flags, by which a network may remember what it did."""
+    found = {k: v for k, v in vars(module).items() if isinstance(v, _PLAIN)}
+
+    def back() -> None:
+        for name, value in found.items():
+            if vars(module).get(name, value) is not value:
+                setattr(module, name, value)
+
+    stack.callback(back)
+    own = {k: v for k, v in vars(module).items() if k not in _BUILT_IN}
+    for name, value in own.items():
+        if isinstance(value, Tensor):
+            stack.callback(_put_back, value, value.detach().clone())
+            stack.callback(vars(module).__setitem__, name, value)
+        elif type(value) is list:
+            stack.callback(value.__setitem__, slice(None), list(value))
+        elif type(value) is dict:
+            stack.callback(value.update, dict(value))
+            stack.callback(value.clear)
+
+
+def _keep_members(module: nn.Module, stack: ExitStack) -> None:
+    """Keep buffers and submodules; a network may fill one that was None, or register a new one."""
+    tables: list[dict[str, Any]] = [module._buffers, module._modules]
+    for members in tables:
+        # Emptied first, then filled: the stack is worked from its end.
+        stack.callback(members.update, dict(members))
+        stack.callback(members.clear)
+    for buffer in module._buffers.values():
+        if buffer is not None:
+            stack.callback(_put_back, buffer, buffer.detach().clone())
+
+
+def _keep_modes(modules: list[nn.Module], stack: ExitStack) -> None:
+    """Keep modes, to be put back by ``train()``, which may be the module's own, then to the bit.
+
+    An adapter's own ``train()`` may merge its weights in eval mode and take them apart again;
+    what that rounds off is put back too.
+    """
+    modes = [module.training for module in modules]
+    for module, training in zip(modules, modes, strict=True):
+        stack.callback(setattr, module, "training", training)
+        if type(module).train is not nn.Module.train:
+            for parameter in module.parameters(recurse=False):
+                stack.callback(_put_back, parameter.data, parameter.detach().clone())
+
+    def back(module: nn.Module, training: bool) -> None:
+        if module.training != training:
+            module.train(training)
+
+    # The stack is emptied from its end, and a parent has to come before its children.
+    for module, training in reversed(list(zip(modules, modes, strict=True))):
+        stack.callback(back, module, training)
+
+
+def _put_back(tensor: Tensor, value: Tensor) -> None:
+    """Write the old value into the old tensor, where it has been changed."""
+    if tensor.is_meta:
+        return  # it has no values
+    # Sparse tensors have no test of equality, and NaN equals nothing.
+    same = tensor.layout == torch.strided and tensor.shape == value.shape
+    if same and not torch.equal(tensor, value):
+        nan = tensor.isnan() & value.isnan() if tensor.is_floating_point() else False
+        same = bool(((tensor == value) | nan).all())
+    if not same:
+        with torch.no_grad():
+            tensor.copy_(value)
+
+
+class _Keeper(TorchFunctionMode):
+    """Keeps a copy of every parameter just before something is written into it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.unchanged: dict[int, list[nn.Parameter]] = {}
+        for parameter in model.parameters():
+            place = _storage(parameter)
+            if place:
+                self.unchanged.setdefault(place, []).append(parameter)
+        self.kept: list[tuple[nn.Parameter, Tensor]] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = str(getattr(func, "__name__", ""))
+        written: list[Any] = [kwargs["out"]] if "out" in kwargs else []
+        if name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")):
+            written.append(args[:1])
+        elif function_name(func) in ("embedding", "embedding_bag"):
+            longest = kwargs.get("max_norm", args[3] if len(args) > 3 else None)
+            written.append((args, kwargs) if longest is not None else ())
+        for tensor in tensors_in(written):
+            for parameter in self.unchanged.pop(_storage(tensor), ()):
+                self.kept.append((parameter, parameter.detach().clone()))
+        return func(*args, **kwargs)
+
+    def put_back(self) -> None:
+        for parameter, before in self.kept:
+            _put_back(parameter.data, before)
+
+
+def _storage(tensor: Tensor) -> int:
+    """Return where a tensor's memory begins; 0 where it has none of its own."""
+    if tensor.is_meta or is_distributed_tensor(tensor) or tensor.layout != torch.strided:
+        return 0
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):  # a tensor that wraps others, as quantised ones do
+        return 0

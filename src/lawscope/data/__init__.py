@@ -1,0 +1,1 @@
+"""What a person hands over, as batches: inputs, labels, masks, tokens and their targets."""

@@ -1,0 +1,175 @@
+"""What a loader hands over, whatever its shape: inputs, labels, mask, tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lawscope.errors import LawscopeError
+
+if TYPE_CHECKING:
+    from lawscope.data.tokens import TokenRows
+
+WIDE = 3.0  # noise in units of the inputs: far enough to leave what is linear nearby
+LABEL_KEYS = ("labels", "label", "targets", "target", "y")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One batch ready for a network."""
+
+    args: tuple[Any, ...]  # positional inputs of the network
+    kwargs: dict[str, Any]  # named inputs of the network
+    labels: Tensor | None  # as the loader gave them
+    tokens: TokenRows | None = None  # of a text: which positions are measured
+
+    @cached_property
+    def size(self) -> int:
+        """Number of samples: of labels, where an input has as many rows, else of the first rows."""
+        rows = [len(t) for t in (self.first, *tensors_in((self.args, self.kwargs))) if t.dim()]
+        if not rows:
+            raise LawscopeError(
+                "A batch holds single numbers only; yield inputs with one row per sample."
+            )
+        labels = 0 if self.labels is None else len(self.labels)
+        return labels if labels in rows else rows[0]
+
+    @property
+    def first(self) -> Tensor:
+        found = next(tensors_in((self.args, self.kwargs)), None)
+        if found is None:
+            raise LawscopeError("A batch holds no tensor; yield (x, y) pairs or dicts of tensors.")
+        return found
+
+    @property
+    def mask(self) -> Tensor | None:
+        """Which positions of a sequence are real, where the batch says so."""
+        named = [self.kwargs, *(arg for arg in self.args if isinstance(arg, Mapping))]
+        mask = next((part["attention_mask"] for part in named if "attention_mask" in part), None)
+        return mask if isinstance(mask, Tensor) and mask.dim() == 2 else None
+
+    def to(self, device: torch.device | None) -> Batch:
+        if device is None:
+            return self
+        moved = map_tensors((self.args, self.kwargs), lambda t: t.to(device))
+        return replace(self, args=moved[0], kwargs=moved[1])
+
+    def head(self, samples: int) -> Batch:
+        """Copy the first few samples, for a look at a network that may overwrite them."""
+        size = self.size
+
+        def cut(tensor: Tensor) -> Tensor:
+            return (tensor[:samples] if tensor.dim() and len(tensor) == size else tensor).clone()
+
+        labels = None if self.labels is None else self.labels[:samples]
+        tokens = self.tokens if samples >= size else None
+        return Batch(map_tensors(self.args, cut), map_tensors(self.kwargs, cut), labels, tokens)
+
+
+def spread(batch: Batch, samples: int) -> Batch:
+    """Repeat a batch to at least so many samples, with noise on the floats.
+
+    Other inputs to look at a network with, where the data gives one or two at a time.
+    """
+    size, generator = batch.size, torch.Generator().manual_seed(0)
+    times = -(-samples // size)
+
+    def more(tensor: Tensor) -> Tensor:
+        if not tensor.dim() or len(tensor) != size:
+            return tensor
+        many = torch.cat([tensor] * times)
+        if not tensor.is_floating_point():
+            return many
+        noise = torch.randn(many.shape, generator=generator, device="cpu").to(many)
+        noise[:size] = 0
+        return many + WIDE * noise * tensor.square().mean().sqrt()
+
+    return Batch(map_tensors(batch.args, more), map_tensors(batch.kwargs, more), None)
+
+
+def as_batch(raw: Any) -> Batch:
+    """Read ``(x, y)``, ``(x1, x2, y)``, a dict with labels, or inputs alone."""
+    raw = map_tensors(raw, lambda t: t)
+    if isinstance(raw, dict):
+        key = next((k for k in LABEL_KEYS if k in raw), None)
+        inputs = {k: v for k, v in raw.items() if k != key}
+        return Batch((), inputs, _labels(raw.get(key) if key else None))
+    if isinstance(raw, tuple) and len(raw) > 1:
+        *inputs_list, labels = raw
+        if len(inputs_list) == 1 and isinstance(inputs_list[0], dict):
+            return Batch((), inputs_list[0], _labels(labels))
+        return Batch(tuple(inputs_list), {}, _labels(labels))
+    if isinstance(raw, tuple):
+        return as_batch(raw[0]) if raw else Batch((), {}, None)
+    if not isinstance(raw, Tensor):
+        raise LawscopeError(
+            f"A batch is a {type(raw).__name__}; yield (x, y) pairs, dicts with 'labels', or "
+            "tensors."
+        )
+    return Batch((raw,), {}, None)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yield all tensors inside nested tuples, lists and dicts, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def main_input(batch: Batch) -> Tensor:
+    """Return the raw data of a batch: its first floating tensor, or its first tensor."""
+    inputs = tensors_in((batch.args, batch.kwargs))
+    return next((t for t in inputs if t.is_floating_point()), batch.first)
+
+
+def _labels(labels: Any) -> Tensor | None:
+    if labels is None:
+        return None
+    try:
+        column = labels if isinstance(labels, Tensor) else torch.as_tensor(labels, device="cpu")
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise LawscopeError(
+            f"The labels of a batch are {type(labels).__name__}, not integers; encode them as "
+            "class numbers."
+        ) from error
+    if not column.dim():
+        raise LawscopeError(
+            f"A batch has one label, {column.item()}, in place of a column of labels: it looks "
+            "like a single sample; pass DataLoader(samples, batch_size=64) or arrays (x, y)."
+        )
+    return column
+
+
+def map_tensors(value: Any, change: Any) -> Any:
+    """Return nested containers rebuilt with every tensor (or array) changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        # A copy where it runs backwards, which tensors cannot.
+        return change(torch.from_numpy(np.ascontiguousarray(value) if _backwards(value) else value))
+    if isinstance(value, Mapping):
+        return {key: map_tensors(item, change) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        items = [map_tensors(item, change) for item in value]
+        # A list of plain numbers is a column of labels, not a container of inputs.
+        return items if _plain(items) else tuple(items)
+    return value
+
+
+def _backwards(array: np.ndarray[Any, Any]) -> bool:
+    return any(stride < 0 for stride in array.strides)
+
+
+def _plain(items: list[Any]) -> bool:
+    return bool(items) and not any(isinstance(i, Tensor | dict | tuple | list) for i in items)

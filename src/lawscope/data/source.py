@@ -1,0 +1,272 @@
+"""The data of a measurement, read once or several times and checked to be the same."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from lawscope.data.batches import Batch, as_batch, tensors_in
+from lawscope.errors import LawscopeError
+
+WHOLE_BATCH = 256
+WORDS = 256  # summed at a time by the checksum, along and across
+
+
+class Source:
+    """Batches out of whatever the user calls data.
+
+    Every pass starts from the same random state, so that a shuffling DataLoader or a random
+    augmentation yields the same samples in the same order again; a checksum over labels and
+    inputs makes sure of it. Between passes the random generators are as they were found.
+
+    Args:
+        data: a DataLoader, a Dataset, a pair of arrays (x, y), a list or any iterable of batches,
+            or a generator (which can be read once).
+
+    Attributes:
+        samples: how many there are at most, where that can be known without reading them.
+        classes: how many there are, where that can be known without reading samples.
+        batches: how many there are, where the data has a length.
+        total: how much there is to do, in ``unit``, where that can be known.
+        fingerprint: of a completed pass, as hexadecimal digits; empty before.
+    """
+
+    kind: Literal["samples", "tokens"] = "samples"
+    unit: str = "batch"
+
+    def __init__(self, data: Any) -> None:
+        self.data: Iterable[Any] = self._iterable(data)
+        self.read_once = isinstance(self.data, Iterator)
+        self.fingerprint = ""
+        self._state = RandomState(self.data)
+        self._begun: Iterator[Batch] | None = None
+        self._skipped = 0, ""
+        self._handed_out, self._digest = 0, hashlib.blake2b(digest_size=16)
+        try:
+            self.samples, self.classes, self.batches, self.total = self._count()
+            self._state.restore()  # counting has read what can be indexed
+            self._begun = self._read(self.data)
+            first = next(self._begun, None)
+            if first is None:
+                raise LawscopeError(self._empty)
+            self._first = first
+            self._after_first = RandomState(self.data)
+        finally:
+            self._state.restore()
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether batches come with labels, as the first one shows."""
+        return self._first.labels is not None
+
+    def peek(self) -> Batch:
+        """Return the first batch that has samples, without using it up."""
+        return self._first
+
+    def restore(self) -> None:
+        self._state.restore()
+        self._begun = None
+
+    def units_in(self, batch: Batch) -> int:
+        """Return how much of ``total`` a batch is."""
+        return 1
+
+    def skip(self, batches: int, fingerprint: str) -> None:
+        """Leave the first batches out of the next pass; :meth:`progress` gave their fingerprint."""
+        self._skipped = batches, fingerprint
+
+    def progress(self) -> tuple[int, str]:
+        """Return how many batches of the pass under way were handed out, and their fingerprint."""
+        return self._handed_out, self._digest.copy().hexdigest()
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Read the data once; a second pass must find the same."""
+        if self._begun is not None:
+            batches: Iterator[Batch] = itertools.chain([self._first], self._begun)
+            self._begun = None
+            self._after_first.restore()
+        elif self.read_once:
+            raise LawscopeError(
+                "The data is a generator that has been used up, but another pass is needed; pass "
+                "a list or a DataLoader, or leave strategy= to lawscope, so that one is enough."
+            )
+        else:
+            self._state.restore()
+            batches = self._read(self.data)
+        self._handed_out, self._digest = 0, hashlib.blake2b(digest_size=16)
+        (skipped, expected), self._skipped = self._skipped, (0, "")
+        for batch in batches:
+            update_checksum(self._digest, batch)
+            self._handed_out += 1
+            if self._handed_out > skipped:
+                yield batch
+            elif self._handed_out == skipped and self._digest.copy().hexdigest() != expected:
+                raise LawscopeError(
+                    "The data is not what the interrupted measurement had read; resume with the "
+                    "same data, or begin again without its checkpoint."
+                )
+        found = self._digest.hexdigest()
+        if self.fingerprint and found != self.fingerprint:
+            raise LawscopeError(
+                "The loader gave other samples, or another order, in the second pass than in the "
+                "first; make it repeatable (fixed seed, no private random state, inputs that the "
+                f"network does not overwrite), or {self._one_pass()}."
+            )
+        self.fingerprint = found
+
+    _empty = "The loader is empty: it yields no batch with samples."
+
+    def _iterable(self, data: Any) -> Iterable[Any]:
+        return _iterable(data)
+
+    def _count(self) -> tuple[int | None, int | None, int | None, int | None]:
+        """Count samples, classes, batches and units, where that needs no reading."""
+        batches = _length(self.data)
+        return _samples(self.data), _classes(self.data), batches, batches
+
+    def _read(self, raws: Iterable[Any]) -> Iterator[Batch]:
+        """Yield the batches of one pass that have samples."""
+        for raw in raws:
+            batch = as_batch(raw)
+            if batch.size:
+                yield batch
+
+    def _one_pass(self) -> str:
+        """Say what would spare the second pass: a budget helps only where the length is known."""
+        if self.samples is not None:
+            return "raise memory= so that one pass is enough"
+        return "pass list(loader), or hold the features of one pass with strategy='held'"
+
+
+def update_checksum(digest: hashlib.blake2b, batch: Batch) -> None:
+    """Hash the labels and all inputs of a batch, far cheaper than running the network.
+
+    Every word of eight bytes goes into two sums, one over its neighbours and one over the words at
+    its place in other rows, modulo 2⁶⁴; the hash is of the sums. That reads memory at full speed,
+    which a hash of every byte does not, and no order of summing can change it by rounding.
+    """
+    for tensor in tensors_in((batch.labels, batch.args, batch.kwargs)):
+        for part in _strided(tensor.detach()):
+            flat = part.cpu().resolve_conj().contiguous()
+            # As a column, whose one element may have had any stride.
+            data = flat.as_strided((flat.numel(),), (1,)).view(torch.uint8).numpy()
+            whole = data.size // (8 * WORDS) * (8 * WORDS)
+            words = data[:whole].view(np.uint64).reshape(-1, WORDS)
+            for sums in (words.sum(axis=0), words.sum(axis=1), data[whole:]):
+                digest.update(sums.tobytes())
+
+
+def _strided(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield the tensor, or what a sparse or nested one is stored in."""
+    if tensor.layout == torch.strided:
+        yield tensor
+    elif tensor.is_sparse:
+        yield from (tensor._indices(), tensor._values())
+    else:
+        yield tensor.values()
+
+
+class RandomState:
+    """The state of all random generators a pass over ``data`` may draw from."""
+
+    def __init__(self, data: Any) -> None:
+        self._torch = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+        self._python = random.getstate()
+        self._numpy = np.random.get_state()
+        inner = getattr(data, "batch_sampler", None)
+        owners = (data, getattr(data, "sampler", None), inner, getattr(inner, "sampler", None))
+        generators = [getattr(owner, "generator", None) for owner in owners]
+        self._own = [(g, g.get_state()) for g in generators if isinstance(g, torch.Generator)]
+
+    def restore(self) -> None:
+        torch.set_rng_state(self._torch)
+        if self._cuda is not None:
+            torch.cuda.set_rng_state_all(self._cuda)
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)
+        for generator, state in self._own:
+            generator.set_state(state)
+
+
+def _iterable(data: Any) -> Iterable[Any]:
+    if isinstance(data, Mapping):
+        return [data]
+    if _is_pair(data):
+        x, y = data
+        if len(x) != len(y):
+            raise LawscopeError(
+                f"The data has {len(x)} samples and {len(y)} labels; one label per sample is "
+                "needed."
+            )
+        return [
+            (x[i : i + WHOLE_BATCH], y[i : i + WHOLE_BATCH]) for i in range(0, len(x), WHOLE_BATCH)
+        ]
+    if isinstance(data, Dataset):
+        return DataLoader(data, batch_size=WHOLE_BATCH)
+    if isinstance(data, Tensor):
+        raise LawscopeError(
+            "The data is one tensor without labels; pass (x, y), or a loader of (x, y) batches."
+        )
+    if not isinstance(data, Iterable):
+        raise LawscopeError(
+            f"The data is a {type(data).__name__}, which cannot be iterated; pass a DataLoader, "
+            "a Dataset, a pair (x, y) or a list of batches."
+        )
+    return data
+
+
+def _is_pair(data: Any) -> bool:
+    """Return whether it is a data set (x, y): an array of samples and a column of integers."""
+    if not isinstance(data, list | tuple) or len(data) != 2:
+        return False
+    x, y = data
+    if not isinstance(x, Tensor | np.ndarray) or x.ndim < 2:
+        return False
+    if isinstance(y, list):
+        return bool(y) and all(isinstance(label, int | np.integer) for label in y)
+    if not isinstance(y, Tensor | np.ndarray):
+        return False
+    integers = y.dtype.kind in "iub" if isinstance(y, np.ndarray) else not y.is_floating_point()
+    return bool(integers and (y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)))
+
+
+def _length(data: Any) -> int | None:
+    """``len(data)`` where there is one; a DataLoader of a stream has the method, but no length."""
+    try:
+        return len(data) if isinstance(data, Sized) else None
+    except TypeError:
+        return None
+
+
+def _classes(data: Iterable[Any]) -> int | None:
+    """Count the classes, when that can be known without loading samples."""
+    if isinstance(data, DataLoader):
+        dataset = data.dataset
+        labels = dataset.tensors[-1] if isinstance(dataset, TensorDataset) else None
+        if labels is None or labels.is_floating_point() or labels.dim() != 1:
+            return None
+        return len(labels.unique())
+    if isinstance(data, Sequence):
+        found = [as_batch(raw).labels for raw in data]
+        if found and all(y is not None and not y.is_floating_point() for y in found):
+            return len(torch.cat([y.reshape(-1).cpu() for y in found if y is not None]).unique())
+    return None
+
+
+def _samples(data: Iterable[Any]) -> int | None:
+    """Count the samples, at most, when that can be known without reading them."""
+    if isinstance(data, DataLoader):
+        lengths = (_length(data.sampler), _length(data.dataset))
+        return next((n for n in lengths if n is not None), None)
+    if isinstance(data, Sequence):
+        return sum(as_batch(raw).size for raw in data)
+    return None

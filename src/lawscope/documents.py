@@ -1,0 +1,177 @@
+"""Results as JSON and back, from the fields of a dataclass.
+
+Encoding follows the values, decoding follows the type hints, so that a document stays plain JSON
+that other programs can read: arrays are lists, named tuples and dataclasses are objects, and the
+floats that JSON cannot say are the strings "NaN", "Infinity" and "-Infinity".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from lawscope.errors import LawscopeError
+
+ASIDE_ENTRIES = 256  # arrays of at least so many entries may be stored beside the document
+_NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def encode(value: Any, aside: dict[str, Any] | None = None, path: str = "") -> Any:
+    """Return ``value`` as JSON values; long arrays go into ``aside``, by their path, if given.
+
+    Example:
+        >>> encode({"r": (1.5, float("nan")), "x": np.array([[1.0, 2.0]])})
+        {'r': [1.5, 'NaN'], 'x': [[1.0, 2.0]]}
+    """
+    if isinstance(value, np.generic):
+        return encode(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value is None or isinstance(value, bool | str | int | float):
+        return value
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, aside, path)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [f for f in dataclasses.fields(value) if f.metadata.get("saved", True)]
+        body = {f.name: encode(getattr(value, f.name), aside, f"{path}{f.name}.") for f in fields}
+        schema = getattr(type(value), "schema", None)
+        # Read off the fields, for who reads the document; decoding leaves them out.
+        derived = getattr(type(value), "derived", ())
+        body |= {name: encode(getattr(value, name)) for name in derived}
+        return body if schema is None else {"schema": schema, **body}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {k: encode(v, aside, f"{path}{k}.") for k, v in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {str(k): encode(v, aside, f"{path}{k}.") for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(value) if isinstance(value, set | frozenset) else value
+        return [encode(item, aside, f"{path}{i}.") for i, item in enumerate(items)]
+    if isinstance(value, PurePath) or type(value).__module__ == "torch":
+        return str(value)
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    raise LawscopeError(f"A {type(value).__name__} cannot be written as JSON; leave it out.")
+
+
+def decode(value: Any, hint: Any, aside: Mapping[str, Any] | None = None) -> Any:
+    """Return the value of type ``hint`` from which :func:`encode` made this one."""
+    if isinstance(value, Mapping) and set(value) == {"array"}:
+        if aside is None or value["array"] not in aside:
+            raise LawscopeError(
+                f"The array '{value['array']}' is missing: it was saved in the .safetensors file "
+                "beside this one; keep the two together."
+            )
+        return np.asarray(aside[value["array"]])
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _decode_union(value, inner, aside)
+    if hint is Any or isinstance(hint, str):
+        return _decode_any(value, aside)
+    if origin is Literal:
+        return value
+    if hint is float:
+        return _NAMES.get(value, value) if isinstance(value, str) else float(value)
+    if origin is np.ndarray or hint is np.ndarray:
+        return _decode_array(value, get_args(inner[1])[0] if inner else np.float64)
+    if origin is tuple:
+        kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        return tuple(decode(v, kind, aside) for v, kind in zip(value, kinds, strict=True))
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return {k: decode(v, inner[1], aside) for k, v in value.items()}
+    if origin is not None and isinstance(value, list):
+        return [decode(v, inner[0] if inner else Any, aside) for v in value]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return decode_fields(value, _class_of(value, hint), aside)
+    if isinstance(hint, type) and hasattr(hint, "_fields"):
+        hints = get_type_hints(hint)
+        return hint(**{name: decode(value[name], hints[name], aside) for name in value})
+    return value
+
+
+def decode_fields(
+    document: Mapping[str, Any], kind: type, aside: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the dataclass ``kind`` made of a document; what the document lacks has its default."""
+    hints = get_type_hints(kind)
+    known = {f.name for f in dataclasses.fields(kind) if f.init}
+    return kind(**{n: decode(v, hints[n], aside) for n, v in document.items() if n in known})
+
+
+def _class_of(document: Mapping[str, Any], hint: type) -> type:
+    """Return the class that a document with a schema is of; a subclass of the hint, maybe."""
+    schema = document.get("schema")
+    if schema is None or schema == getattr(hint, "schema", None):
+        return hint
+    from lawscope.result import find_schema
+
+    return find_schema(schema)
+
+
+def _encode_array(array: Any, aside: dict[str, Any] | None, path: str) -> Any:
+    name = path.removesuffix(".")
+    if aside is not None and array.size >= ASIDE_ENTRIES and array.dtype.kind in "fiub":
+        aside[name] = np.ascontiguousarray(array)
+        return {"array": name}
+    if not array.size and array.ndim > 1:
+        return {"shape": list(array.shape)}
+    finite = array.dtype.kind != "f" or np.isfinite(array).all()
+    return array.tolist() if finite else encode(array.tolist())
+
+
+def _decode_array(value: Any, dtype: Any) -> Any:
+    kind = np.float64 if dtype is Any else dtype
+    if isinstance(value, Mapping):
+        return np.empty(value["shape"], dtype=kind)
+    return np.array(_decode_any(value, None), dtype=kind)
+
+
+def _decode_union(value: Any, kinds: tuple[Any, ...], aside: Mapping[str, Any] | None) -> Any:
+    if value is None:
+        return None
+    rest = [kind for kind in kinds if kind is not type(None)]
+    if len(rest) == 1:
+        return decode(value, rest[0], aside)
+    if isinstance(value, str) and str in rest and value not in _NAMES:
+        return value
+    for kind in rest:
+        try:
+            return decode(value, kind, aside)
+        except LawscopeError:  # a part is missing: no other kind would find it
+            raise
+        except (TypeError, ValueError, AttributeError, KeyError):
+            continue
+    return value
+
+
+def _decode_any(value: Any, aside: Mapping[str, Any] | None) -> Any:
+    if isinstance(value, str):
+        return _NAMES.get(value, value)
+    if isinstance(value, list):
+        return [_decode_any(item, aside) for item in value]
+    if isinstance(value, Mapping):
+        if set(value) == {"array"}:
+            return decode(value, Any, aside)
+        return {k: _decode_any(v, aside) for k, v in value.items()}
+    return value
+
+
+def drop_non_finite(value: Any) -> Any:
+    """Return the same structure with None for every float that is not finite.
+
+    Example:
+        >>> drop_non_finite({"r": [1.5, math.nan], "D": math.inf})
+        {'r': [1.5, None], 'D': None}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: drop_non_finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [drop_non_finite(item) for item in value]
+    return value

@@ -1,0 +1,194 @@
+"""How people read numbers, settings and names: one way for every output."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+MISSING = "–"
+MOST_ENTRIES = 8  # of a list of settings that are shown
+_PERCENT = re.compile(r"(?<=\d)%")
+_MINUS = re.compile(r"(?:(?<=^)|(?<=[\s(\[,;:<>≤≥≈]))-(?=[\d.∞])|(?<=\de)-(?=\d)")
+
+
+def number(value: float, digits: int = 3, zero: float = 0.0) -> str:
+    """Return a number with ``digits`` significant digits; up to ``zero`` it is rounding, and 0.
+
+    Example:
+        >>> number(12.0), number(0.04567), number(-1.5e-7), number(float("inf"))
+        ('12.0', '0.0457', '−1.50e−7', '∞')
+        >>> number(1.13e-16), number(1.13e-16, zero=1e-12)
+        ('1.13e−16', '0')
+    """
+    if math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size <= zero:
+        return "0"
+    if not 1e-3 <= size < 1e5:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        text = f"{mantissa}e{int(exponent)}"
+    else:
+        text = f"{value:.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
+    return _minus(text)
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Return a number with a fixed number of decimals, for values that live near 1.
+
+    Example:
+        >>> fixed(-0.99871, 4), fixed(-1e-9, 2), fixed(float("nan"), 3)
+        ('−0.9987', '0.00', '–')
+    """
+    if not math.isfinite(value):
+        return number(value)
+    # Adding 0 turns a rounded −0.0 into 0.0.
+    return _minus(f"{round(value, decimals) + 0.0:.{decimals}f}")
+
+
+def signed(value: float, decimals: int = 3) -> str:
+    """Return a number with fixed decimals that shows its sign.
+
+    Example:
+        >>> signed(0.0213), signed(-0.4)
+        ('+0.021', '−0.400')
+    """
+    return _minus(f"{value:+.{decimals}f}") if math.isfinite(value) else number(value)
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage; beyond ten times the whole as a factor.
+
+    Example:
+        >>> percent(0.452), percent(0.00417), percent(1.31), percent(252.14)
+        ('45.2 %', '0.417 %', '131 %', '× 252')
+    """
+    if not math.isfinite(share):
+        return number(share)
+    return f"{number(100 * share)} %" if abs(share) < 10 else f"× {number(share)}"
+
+
+def between(
+    ends: Sequence[float] | None, write: Callable[[float], str] = number, empty: str = ""
+) -> str:
+    """Return an interval in words; ``empty`` where there is none or both ends are infinite.
+
+    Example:
+        >>> between((0.5, 2.0)), between((math.inf, math.inf)), between(None)
+        ('0.500 to 2.00', '', '')
+    """
+    if ends is None or any(map(math.isnan, ends)) or all(map(math.isinf, ends)):
+        return empty
+    return f"{write(ends[0])} to {write(ends[1])}"
+
+
+def count(value: int) -> str:
+    """Return a whole number in groups of three digits, with thin spaces.
+
+    Example:
+        >>> count(60000)
+        '60\u202f000'
+    """
+    return f"{value:,}".replace(",", "\u202f")
+
+
+def shorten(text: str, width: int, dots: str = "…") -> str:
+    """Cut a long name in the middle; the end of a module path says more than its beginning.
+
+    Example:
+        >>> shorten("encoder.layers.11.output.dense", 20)
+        'encode….output.dense'
+    """
+    if len(text) <= width:
+        return text
+    letters = width - len(dots)
+    head = letters // 3
+    return f"{text[:head]}{dots}{text[len(text) - (letters - head) :]}"
+
+
+def name_some(names: Sequence[str], most: int) -> str:
+    """Return names in quotation marks, the first ``most`` of them.
+
+    Example:
+        >>> name_some(["a", "b", "c"], 2)
+        "'a', 'b' …"
+    """
+    return ", ".join(f"'{name}'" for name in names[:most]) + (" …" if len(names) > most else "")
+
+
+def one_of(granularity: str) -> str:
+    """Return what one station stands for, in the singular.
+
+    Example:
+        >>> one_of("layers"), one_of("chosen")
+        ('layer', 'station')
+    """
+    return {"layers": "layer", "blocks": "block"}.get(granularity, "station")
+
+
+def typeset(sentence: str) -> str:
+    """Return a sentence with percent signs set apart and real minus signs before numbers.
+
+    Example:
+        >>> typeset("r = -0.99 [-1e-3, 2], 42% of x-1, --set a=-1")
+        'r = −0.99 [−1e−3, 2], 42 % of x-1, --set a=-1'
+    """
+    return _MINUS.sub("−", _PERCENT.sub(" %", sentence))
+
+
+def describe_settings(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return settings as names and words, nested ones by their dotted name.
+
+    Example:
+        >>> describe_settings({"strategy": ["held"] * 5, "memory_bytes": 512_000_000})
+        [('strategy', 'held × 5'), ('memory', '512 MB')]
+        >>> describe_settings({"frame": {"before": [], "loss": 0.001257842}})
+        [('frame.before', 'none'), ('frame.loss', '0.001258')]
+    """
+    rows: list[tuple[str, str]] = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            rows += describe_settings(value, f"{prefix}{key}.")
+        elif str(key).endswith("_bytes") and isinstance(value, int | float):
+            rows.append((f"{prefix}{_words(key.removesuffix('_bytes'))}", _bytes(value)))
+        else:
+            rows.append((f"{prefix}{_words(key)}", _describe(value)))
+    return rows
+
+
+def _describe(value: Any) -> str:
+    if value is None or value in ((), [], ""):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value) if abs(value) >= 10_000 else str(value)
+    if isinstance(value, float):
+        return number(value, 4) if not value.is_integer() else _minus(f"{value:.4g}")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        runs = [(name, len(list(run))) for name, run in groupby(map(_describe, value))]
+        words = [name if times == 1 else f"{name} × {times}" for name, times in runs]
+        more = len(words) - MOST_ENTRIES
+        return ", ".join(words[:MOST_ENTRIES]) + (f" and {more} more" if more > 0 else "")
+    return str(value)
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.4g} {unit}"
+        size /= 1000
+    return f"{size:.4g} TB"
+
+
+def _words(key: object) -> str:
+    return str(key).replace("_", " ")
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")

@@ -1,0 +1,172 @@
+"""What was gathered so far, in a file from which a long measurement goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from lawscope.data.source import Source
+from lawscope.errors import LawscopeError
+from lawscope.files import whole_or_not_at_all
+from lawscope.laws.provenance import hash_weights
+
+SAVE_SECONDS = 30.0
+SAVE_SHARE = 20  # a save takes at most a twentieth of the time
+AGAIN_SECONDS = 3.0
+FORMAT = "lawscope checkpoint 1"
+DIFFERENCES = {"model": "another model", "weights": "the same model with other weights"}
+
+
+class Checkpoint:
+    """A file of what observers have gathered; call it after every batch.
+
+    Inside ``with`` ctrl-C and SIGTERM are noted and heeded when a batch is done, so that nothing
+    is lost; a second one, a while later, interrupts at once. (torchrun hands on to its processes
+    what the terminal has sent them already: repeats at the same moment are one.)
+
+    Where there are several ranks each adds its number to the name of the file. A file that exists
+    is read into the observers, and the batches it counts are left out of the source's next pass; a
+    file that is damaged, or of another model, text or setting, is refused.
+    """
+
+    def __init__(self, path: str | Path, observers: Mapping[str, Any], source: Source) -> None:
+        grouped = dist.is_available() and dist.is_initialized()
+        rank, world = (dist.get_rank(), dist.get_world_size()) if grouped else (0, 1)
+        self.path = Path(path)
+        if world > 1:
+            name = f"{self.path.stem}-{rank + 1}of{world}{self.path.suffix}"
+            self.path = self.path.with_name(name)
+        self.observers, self.source = observers, source
+        self.identity = _identity(observers, f"{rank + 1} of {world}")
+        self._due, self._since, self._asked = time.monotonic() + SAVE_SECONDS, 0.0, False
+        self._handlers: dict[int, Any] = {}
+        if self.path.is_file():
+            self._load()
+
+    def __enter__(self) -> Checkpoint:
+        # Only the main thread can take over signals.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._handlers[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def __call__(self) -> None:
+        """Save when it is time; save and raise ``KeyboardInterrupt`` when asked to stop."""
+        if self._asked or time.monotonic() > self._due:
+            begun = time.monotonic()
+            self.save()
+            ended = time.monotonic()
+            self._due = ended + max(SAVE_SECONDS, SAVE_SHARE * (ended - begun))
+        if self._asked:
+            done, _ = self.source.progress()
+            raise KeyboardInterrupt(
+                f"Stopped after {done} batches; {self.path} holds what was measured, and the same "
+                "call goes on from it."
+            )
+
+    def save(self) -> None:
+        from safetensors.torch import save_file
+
+        tensors = {
+            f"{name}/{key}": tensor
+            for name, observer in self.observers.items()
+            for key, tensor in observer.state_dict().items()
+        }
+        done, fingerprint = self.source.progress()
+        said = {"format": FORMAT, "batches": str(done), "data": fingerprint, **self.identity}
+        with whole_or_not_at_all(self.path) as temporary:
+            save_file(tensors, temporary, {**said, "sha256": _digest(tensors, said)})
+
+    def remove(self) -> None:
+        """Delete the file: the measurement is complete."""
+        self.path.unlink(missing_ok=True)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._asked and time.monotonic() - self._since > AGAIN_SECONDS:
+            raise KeyboardInterrupt
+        if not self._asked:
+            self._asked, self._since = True, time.monotonic()
+
+    def _load(self) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        damaged = LawscopeError(
+            f"{self.path} is not a checkpoint of lawscope, or is damaged; delete it to begin again."
+        )
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                said = dict(file.metadata() or {})
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise damaged from error
+        expected = said.pop("sha256", "")
+        if said.get("format") != FORMAT or expected != _digest(tensors, said):
+            raise damaged
+        self._compare(said)
+        for name, observer in self.observers.items():
+            observer.load_state_dict(select_prefixed(tensors, f"{name}/"))
+        self.source.skip(int(said["batches"]), said["data"])
+
+    def _compare(self, said: Mapping[str, str]) -> None:
+        wrong = [key for key, value in self.identity.items() if said.get(key) != value]
+        if not wrong:
+            return
+        what = DIFFERENCES.get(wrong[0]) or _name_differences(said, self.identity)
+        raise LawscopeError(
+            f"{self.path} is of {what}; go on with what it was begun with, or delete it to begin "
+            "again."
+        )
+
+
+def _identity(observers: Mapping[str, Any], rank: str) -> dict[str, str]:
+    """Return what is measured and how; a file of anything else is refused."""
+    first = next(iter(observers.values()))
+    model, source = first.session.model, first.session.source
+    config: Any = getattr(model, "config", None)
+    if hasattr(config, "to_dict"):
+        config = {k: v for k, v in config.to_dict().items() if not k.startswith("_")}
+    beside = {"observers": list(observers), "rank": rank, "bos": getattr(source, "bos", None)}
+    settings = {**vars(first.settings), **beside}
+    return {
+        "model": f"{type(model).__name__} {_as_text(config)}",
+        "weights": hash_weights(model),
+        "settings": _as_text(settings),
+    }
+
+
+def select_prefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose name has this prefix, without it."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _digest(tensors: Mapping[str, Tensor], said: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(_as_text(dict(said)).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _name_differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    old, new = (json.loads(said.get("settings", "{}")) for said in (theirs, ours))
+    names = [name for name in new if old.get(name) != new[name]]
+    return "other settings: " + ", ".join(f"{n} {old.get(n)} and now {new[n]}" for n in names)

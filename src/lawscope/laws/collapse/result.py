@@ -1,0 +1,217 @@
+"""What a measurement of neural collapse says: numbers, prediction, verdict, advice, picture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from lawscope.arrays import FloatArray, IntArray
+from lawscope.laws.base import LawResult
+from lawscope.laws.collapse.metrics import NC1, NC2, Energies, MinorityCosine
+from lawscope.section import Section
+from lawscope.theory.layer_peeled.peeled import Peeled
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHAPE = {
+    "equinorm": "std/mean of norms, K−1",
+    "angle_std": "std of pairwise cosines",
+    "angle_error": "mean |cos + 1/(K−1)|",
+}
+
+
+class Predicted(NamedTuple):
+    """The same numbers at the optimum of the Layer-Peeled Model, where NC1 is zero.
+
+    ``cosines`` are those between its classifiers, shape (K, K).
+    """
+
+    nc2: NC2
+    nc3: float
+    minority_cosine: MinorityCosine
+    cosines: FloatArray
+
+
+class HeadFacts(NamedTuple):
+    """Where the classifier was found, without its weights.
+
+    Attributes:
+        name: module path, and the function where the module is more than it.
+        kind: "linear", "1×1 convolution", "cosine", "tied" or "product".
+        rows: number of classes it has rows for.
+        features: that enter it.
+        bias: whether it has one.
+        scale: what the network multiplies the product by.
+        after: "log-softmax" or "softmax" when the network returns that, else empty.
+        positions: how positions are reduced to one, or empty.
+    """
+
+    name: str
+    kind: str
+    rows: int
+    features: int
+    bias: bool
+    scale: float
+    after: str
+    positions: str
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Collapse(LawResult):
+    """Neural collapse at the head of a network, beside what the Layer-Peeled Model predicts.
+
+    K counts the classes of the data; h̄_k is the mean feature of a class, h̄ the mean of these.
+
+    Attributes:
+        nc1: ``D`` = Tr(SSw SSb⁺), ``papyan`` = D/K, ``cdnv``.
+        nc2: ``means`` and ``classifiers``, each with ``equinorm`` (std/mean of the norms),
+            ``angle_std`` (of the pairwise cosines) and ``angle_error`` (mean |cos + 1/(K−1)|).
+        nc3: ‖W/‖W‖_F − M/‖M‖_F‖², M the centred class means.
+        nc4: share of samples where the classifier, bias included, and the nearest class mean
+            disagree.
+        minority: positions in ``classes`` of the minority: the smallest size in
+            ``training_counts`` or, if one class alone has it, all below the mean.
+        minority_cosine: mean cosine between minority ``classifiers`` and centred ``means``; over
+            all classes when all are equally large.
+        energies: (E_W, E_H) as in the constraint of the Layer-Peeled Model.
+        centred_energies: the same after the mean row and the mean feature h̄ are taken off.
+        bias_share: ‖Pb‖²/(‖Pb‖² + (1/K)Σ‖PWh̄_k‖²), P centring over the classes: what the bias
+            contributes to the logits of the class means. NC2, NC3 and the prediction are
+            about W alone.
+        interval: 95 % intervals of ``"D"`` (jackknife) and ``"nc4"`` (Wilson, the class means
+            taken as given). What depends on weights alone is exact.
+        prediction: the Layer-Peeled Model at ``energies`` and ``training_counts``, or None.
+        no_prediction: why there is none, else empty.
+        predicted: the numbers above at its optimum, or None.
+        head: where the classifier was found.
+        classes: labels of the data, sorted; each is the row of the head it belongs to.
+        counts: samples per class in the data measured, shape (K,).
+        training_counts: sizes the prediction is made for; ``counts`` unless others were given.
+        class_names: names for ``classes``.
+        accuracy: of the classifier on the data, among all rows of the head.
+        class_accuracy: the same per class, shape (K,).
+        nearest_accuracy: of the nearest class mean.
+        classifier_cosines: shape (K, K).
+        mean_cosines: of the centred class means, shape (K, K).
+    """
+
+    law: ClassVar[str] = "collapse"
+    schema: ClassVar[str] = "lawscope.collapse/1"
+    nc1: NC1
+    nc2: NC2
+    nc3: float
+    nc4: float
+    minority: IntArray
+    minority_cosine: MinorityCosine
+    energies: Energies
+    centred_energies: Energies
+    bias_share: float
+    interval: dict[str, tuple[float, float]]
+    prediction: Peeled | None
+    no_prediction: str
+    predicted: Predicted | None
+    head: HeadFacts
+    classes: IntArray
+    counts: IntArray
+    training_counts: FloatArray
+    class_names: tuple[str, ...]
+    accuracy: float
+    class_accuracy: FloatArray
+    nearest_accuracy: float
+    classifier_cosines: FloatArray
+    mean_cosines: FloatArray
+    control: Collapse | None = None
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per number: its convention, the value, an interval, the prediction."""
+        import pandas as pd
+
+        return pd.DataFrame(number_rows(self), columns=Row._fields)
+
+    def by_class(self) -> pd.DataFrame:
+        """Return one row per class: samples, accuracy, nearest other classifier, phase."""
+        import pandas as pd
+
+        others = self.classifier_cosines - 3 * np.eye(len(self.classes))
+        nearest = np.nan_to_num(others, nan=-2.0).argmax(axis=1)
+        return pd.DataFrame(
+            {
+                "class": list(self.class_names),
+                "samples": self.counts,
+                "training samples": self.training_counts,
+                "accuracy": self.class_accuracy,
+                "nearest classifier": [self.class_names[j] for j in nearest],
+                "cosine": others[np.arange(len(nearest)), nearest],
+                "predicted phase": self.phases,
+            }
+        )
+
+    @property
+    def phases(self) -> list[str]:
+        """Predicted phase of each class; empty strings without a prediction."""
+        if self.prediction is None:
+            return [""] * len(self.classes)
+        by_count = {g.count: g.phase for g in self.prediction.groups}
+        return [by_count[n] for n in self.prediction.counts]
+
+    def section(self) -> Section:
+        """Return what people should see, as data."""
+        from lawscope.laws.collapse.section import section_of
+
+        return section_of(self)
+
+    def __str__(self) -> str:
+        return (
+            f"neural collapse at '{self.head.name}': {self.verdict}; NC1 {self.nc1.papyan:.3g}, "
+            f"NC2 {self.nc2.means.angle_error:.3g}, NC3 {self.nc3:.3g}, NC4 {self.nc4:.2%}; "
+            f"minority cosine {self.minority_cosine.classifiers:.3f}"
+        )
+
+
+class Row(NamedTuple):
+    """One number; NaN where there is no interval or no prediction."""
+
+    metric: str
+    convention: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    predicted: float = math.nan
+
+
+def number_rows(result: Collapse) -> list[Row]:
+    """Return every number with its convention, interval and prediction."""
+    expected, K = result.predicted, len(result.classes)
+    zero = math.nan if expected is None else 0.0
+    low, high = result.interval.get("D", (math.nan, math.nan))
+    rows = [
+        Row("NC1 D", "Tr(SSw SSb⁺), classes by n_k/n", result.nc1.D, low, high, zero),
+        Row("NC1 Papyan", "D/K", result.nc1.papyan, low / K, high / K, zero),
+        Row("NC1 CDNV", "mean (v_j+v_k)/(2|h_j−h_k|²)", result.nc1.cdnv, predicted=zero),
+    ]
+    for name, shape in result.nc2._asdict().items():
+        for field, said in SHAPE.items():
+            predicted = math.nan
+            if expected is not None:
+                predicted = getattr(getattr(expected.nc2, name), field)
+            metric = f"NC2 {name} {field}"
+            rows.append(Row(metric, said, getattr(shape, field), predicted=predicted))
+    nc3, (classifiers, means) = math.nan, (math.nan, math.nan)
+    if expected is not None:
+        nc3, (classifiers, means) = expected.nc3, expected.minority_cosine
+    cosine, pairs = result.minority_cosine, "mean over pairs"
+    nc4 = "share where argmax(Wh+b) ≠ nearest mean"
+    return [
+        *rows,
+        Row("NC3", "|W/|W| − M/|M||², M centred means", result.nc3, predicted=nc3),
+        Row("NC4", nc4, result.nc4, *result.interval["nc4"]),
+        Row("minority cosine classifiers", pairs, cosine.classifiers, predicted=classifiers),
+        Row("minority cosine means", f"{pairs}, centred", cosine.means, predicted=means),
+        Row("E_W", "mean |w_k|²", result.energies.weight),
+        Row("E_H", "mean over classes of mean |h|²", result.energies.feature),
+        Row("accuracy", "argmax over all rows of the head", result.accuracy),
+    ]

@@ -1,0 +1,170 @@
+"""What a measurement of neural collapse shows people."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lawscope.arrays import FloatArray
+from lawscope.formatting import MISSING, between, count, fixed, number, percent
+from lawscope.laws.collapse.result import Collapse, Row, number_rows
+from lawscope.laws.collapse.verdict import RULE
+from lawscope.section import HeatMap, KeyNumber, Section, Table
+
+VERDICTS = {"holds": "collapsed as predicted", "does not hold": "not collapsed as predicted"}
+MOST_CLASSES = 60
+ROUNDING, SOLVED = 1e-12, 1e-9  # what is smaller is 0: of a measured number, of a predicted one
+KEY = {
+    "NC1 Papyan": "D/K: spread of a class over the distance between classes",
+    "NC2 means angle_error": "mean distance of cosines from −1/(K−1)",
+    "NC2 classifiers angle_error": "mean distance of cosines from −1/(K−1)",
+    "NC3": "distance between classifiers and class means",
+    "NC4": "samples where classifier and nearest class mean disagree",
+}
+
+
+def section_of(result: Collapse) -> Section:
+    """Return the section of a result."""
+    return result._section(
+        VERDICTS,
+        title=f"Neural collapse at {result.head.name}",
+        numbers=_numbers(result),
+        facts=(
+            f"accuracy {percent(result.accuracy)}",
+            f"{count(int(result.counts.sum()))} samples",
+            f"{count(len(result.classes))} classes",
+        ),
+        charts=_charts(result),
+        tables=[_number_table(result), _class_table(result)],
+        findings=[_head_sentence(result), *_prediction_sentence(result)],
+        rule=RULE,
+        papers=("collapse", "layer_peeled"),
+        about=(
+            "At the end of training the features of a class are expected to shrink to one point, "
+            "and class means and classifiers to spread as far as they can. Rare classes may share "
+            "a classifier instead.",
+            "Predicted: the same numbers at the optimum of the Layer-Peeled Model.",
+        ),
+    )
+
+
+def _rows(result: Collapse) -> dict[str, Row]:
+    return {row.metric: row for row in number_rows(result)}
+
+
+def _numbers(result: Collapse) -> list[KeyNumber]:
+    control = {} if result.control is None else _rows(result.control)
+    rows = _rows(result)
+    numbers = [
+        KeyNumber(
+            name.removesuffix(" angle_error").removesuffix(" Papyan"),
+            _write(rows[name].value),
+            meaning,
+            between((rows[name].low, rows[name].high)),
+            _write(control[name].value) if control else "",
+            _write(rows[name].predicted, SOLVED, ""),
+        )
+        for name, meaning in KEY.items()
+    ]
+    cosine = rows["minority cosine classifiers"]
+    if math.isfinite(cosine.value):
+        beside = control[cosine.metric].value if control else None
+        few = f"the {len(result.minority)} smallest classes"
+        whose = "all classes" if _balanced(result) else few
+        numbers.append(
+            KeyNumber(
+                "cosine",
+                fixed(cosine.value, 3),
+                f"mean between the classifiers of {whose}",
+                control="" if beside is None else fixed(beside, 3),
+                predicted="" if math.isnan(cosine.predicted) else fixed(cosine.predicted, 3),
+            )
+        )
+    return numbers
+
+
+def _write(value: float, zero: float = ROUNDING, missing: str = MISSING) -> str:
+    return missing if math.isnan(value) else number(value, zero=zero)
+
+
+def _balanced(result: Collapse) -> bool:
+    return len(result.minority) == len(result.classes)
+
+
+def _charts(result: Collapse) -> list[HeatMap]:
+    order = np.argsort(-result.training_counts, kind="stable")
+    names = [result.class_names[k] for k in order]
+    equal = np.ptp(result.training_counts) == 0
+
+    def of(kind: str, cosines: FloatArray) -> HeatMap:
+        return HeatMap(
+            title=f"Cosines between classifiers, {kind}",
+            rows=names,
+            columns=names,
+            values=cosines[np.ix_(order, order)],
+            low=-1.0,
+            high=1.0,
+            scale_label=f"cosine; {len(names)} classes{'' if equal else ', largest first'}",
+        )
+
+    charts = [of("measured", result.classifier_cosines)]
+    if result.predicted is not None:
+        charts.append(of("predicted", result.predicted.cosines))
+    return charts
+
+
+def _number_table(result: Collapse) -> Table:
+    rows = []
+    for row in number_rows(result):
+        name = row.metric
+        if _balanced(result):
+            name = name.replace("minority cosine", "mean cosine of")
+        name = name.replace("_", " ") if name.startswith("NC2") else name
+        ends = between((row.low, row.high), lambda end: number(end, zero=ROUNDING))
+        rows.append([name, row.convention, _write(row.value), ends, _write(row.predicted, SOLVED)])
+    return Table("Numbers", ["number", "convention", "value", "95 %", "predicted"], rows, words=2)
+
+
+def _class_table(result: Collapse) -> Table:
+    table, caption = result.by_class(), "Classes at the head"
+    if len(table) > MOST_CLASSES:
+        table = table.sort_values("cosine", ascending=False).head(MOST_CLASSES)
+        caption += f": the {MOST_CLASSES} whose classifier has the nearest rival"
+    rows = [
+        [
+            row["class"],
+            row["nearest classifier"],
+            fixed(row["cosine"], 2),
+            count(round(row["training samples"])),
+            percent(row["accuracy"]),
+            row["predicted phase"] or MISSING,
+        ]
+        for row in table.to_dict("records")
+    ]
+    columns = ["class", "nearest classifier", "cosine", "samples", "accuracy", "predicted"]
+    return Table(caption, columns, rows, words=2)
+
+
+def _head_sentence(result: Collapse) -> str:
+    head, share = result.head, percent(result.bias_share)
+    bias = f"a bias that makes {share} of the logits" if head.bias else "no bias"
+    more = f", {head.positions} of positions" if head.positions else ""
+    more += f", under a {head.after}" if head.after else ""
+    return (
+        f"The head ({head.kind}) has {head.features} features, {head.rows} rows and {bias}{more}."
+    )
+
+
+def _prediction_sentence(result: Collapse) -> list[str]:
+    if result.no_prediction:
+        return [f"No prediction: {result.no_prediction}"]
+    sizes, energies = result.training_counts, result.energies
+    words = f"{sizes[0]:g} samples each"
+    if np.ptp(sizes) > 0:
+        ratio = number(float(sizes.max() / sizes.min()))
+        words = f"{sizes.min():g} to {sizes.max():g} samples, a ratio of {ratio}"
+    return [
+        f"The prediction is for {len(sizes)} classes of {words}, with the energies of this "
+        f"network, E_W = {number(energies.weight)} and E_H = {number(energies.feature)}."
+    ]

@@ -1,0 +1,1 @@
+"""The law of next-token prediction (He & Su 2024)."""

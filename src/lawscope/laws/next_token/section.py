@@ -1,0 +1,141 @@
+"""What a measurement of the law of next-token prediction shows people."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lawscope.arrays import FloatArray
+from lawscope.formatting import MISSING, between, count, fixed, number, percent, signed
+from lawscope.laws.line import key_number, line_at_stations, with_residuals
+from lawscope.laws.next_token.result import NextToken
+from lawscope.laws.next_token.verdict import RULE
+from lawscope.section import Chart, Curve, KeyNumber, Lines, Section, Table
+
+
+def section_of(result: NextToken) -> Section:
+    """Return the section of a result."""
+    about = [
+        "In a trained language model every block is expected to lower the prediction residual PR "
+        "by the same factor: on a log scale the points fall on a line.",
+        "PR = 1 − R² of a linear regression with intercept from a token's features after a block "
+        f"to the vocabulary index of its {result.target} token. The embedding is measured and does "
+        "not belong to the line.",
+        "Adjusted: corrected for the number of features. Cross-validated: every fold of windows "
+        "predicted from the others. One-hot: free of the order of the vocabulary.",
+    ]
+    if result.control is not None:
+        about.append("An untrained network often gives a line too, upwards.")
+    tables = [_block_table(result)]
+    if result.others:
+        tables.append(_target_table(result))
+    return result._section(
+        title="Law of next-token prediction",
+        numbers=_numbers(result),
+        facts=(
+            f"{count(result.n)} tokens",
+            f"{count(result.d)} features ({number(result.n / result.d)} tokens each)",
+            f"{count(len(result.blocks) - 1)} blocks",
+            f"target: {result.target} token",
+        ),
+        charts=_charts(result),
+        tables=tables,
+        rule=RULE,
+        papers=("next_token",),
+        about=about,
+    )
+
+
+def _numbers(result: NextToken) -> list[KeyNumber]:
+    fit, control = result.fit, result.control
+    beside = None if control is None else control.fit
+    ends = "" if control is None else _ends(control)
+    ratio = "" if control is None else percent(control.ratio)
+    about_r = "correlation of log PR with the block; −1 is a perfect line"
+    about_ratio = "what all blocks together keep of PR"
+    return [
+        key_number(fit, beside, "pearson", "r", 4, about_r),
+        key_number(fit, beside, "rho", "ρ", 4, "decay ratio: what each block keeps of PR"),
+        KeyNumber("PR", _ends(result), "from the first block to the last", control=ends),
+        KeyNumber("R", percent(result.ratio), about_ratio, control=ratio),
+    ]
+
+
+def _ends(result: NextToken) -> str:
+    return f"{fixed(result.pr[1], 3)} → {fixed(result.pr[-1], 3)}"
+
+
+def _intervals(result: NextToken) -> FloatArray | None:
+    """Return the 95 % interval of PR at every block, shape (L + 1, 2); NaN at the embedding."""
+    if result.replicates is None:
+        return None
+    low, high = result.replicates.interval(lambda curve: curve, np.log(result.pr[1:]))
+    return np.concatenate([[[np.nan, np.nan]], np.exp(np.stack([low, high], axis=1))])
+
+
+def _charts(result: NextToken) -> list[Chart]:
+    control, length = result.control, len(result.pr)
+    notes = []
+    if math.isfinite(result.fit.rho):
+        start, rho = fixed(math.exp(result.fit.intercept), 4), fixed(result.fit.rho, 4)
+        notes.append(f"Line: PR ≈ {start} · {rho}ˡ⁻¹.")
+    if result.replicates is not None:
+        notes.append("Bars: 95 % intervals by leaving out folds of windows, corrected for bias.")
+    curve = Curve(
+        title="Prediction residual by block",
+        symbol="PR",
+        quantity="prediction residual PR = 1 − R²",
+        unit="block",
+        stations=result.blocks,
+        values=result.pr,
+        interval=_intervals(result),
+        fitted=line_at_stations(result.fit, length, first=1),
+        control=None if control is None else control.pr,
+        control_fitted=None if control is None else line_at_stations(control.fit, length, first=1),
+        digits=4,
+        note=" ".join(notes),
+    )
+    charts = with_residuals(curve)
+    if result.others:
+        charts.append(
+            Lines(
+                title="The same features, asked for other tokens of the text",
+                names=[f"{name} token" for name in result.targets],
+                values=np.stack([law.pr for law in result.targets.values()]),
+                x=np.arange(length, dtype=np.float64),
+                x_label="block",
+                y_label="prediction residual PR",
+                ticks=result.blocks,
+                log=True,
+            )
+        )
+    return charts
+
+
+def _block_table(result: NextToken) -> Table:
+    ends, beside = _intervals(result), result.control
+    columns = ["l", "block", "PR"] + ([] if ends is None else ["95 %"])
+    columns += ["adjusted", "cross-validated", "one-hot", "fitted", "residual"]
+    columns += ["untrained PR"] if beside is not None else []
+    columns += ["rank", "condition"]
+    rows = []
+    for index, row in enumerate(result.table().to_dict("records")):
+        cells = [str(index), row["block"], fixed(row["PR"], 5)]
+        if ends is not None:
+            cells.append(between(ends[index].tolist(), lambda end: fixed(end, 5), MISSING))
+        for name in ("adjusted", "cross-validated", "one-hot", "fitted"):
+            cells.append(fixed(row[name], 5))
+        cells.append(signed(row["residual"], 5))
+        cells += [fixed(beside.pr[index], 5)] if beside is not None else []
+        rows.append([*cells, str(row["rank"]), number(row["condition"])])
+    return Table("Blocks", columns, rows, words=2)
+
+
+def _target_table(result: NextToken) -> Table:
+    rows = []
+    for name, law in result.targets.items():
+        numbers = (law.pr[0], law.pr[1], law.pr[-1], law.fit.pearson, law.fit.rho)
+        rows.append([name, *(fixed(value, 4) for value in numbers)])
+    columns = ["target", "PR embedding", "PR first block", "PR last block", "r", "ρ"]
+    return Table("Targets", columns, rows)

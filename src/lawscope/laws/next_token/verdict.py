@@ -1,0 +1,90 @@
+"""Does PR fall along a straight line through the blocks? A rule on intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lawscope.arrays import FloatArray
+from lawscope.laws.base import Answer, Verdict, decide
+from lawscope.laws.line import LineFit, judge_straightness
+from lawscope.laws.uncertainty import Replicates
+from lawscope.statistics.prediction_residual import ENOUGH
+
+MIN_BLOCKS = 4
+STRAIGHT = -0.9
+BENT = 0.2
+LAST_BLOCKS = 2
+
+RULE = (
+    "The law holds when two things are certain at the 95 % level: (1) the fitted line of log PR "
+    "over the blocks falls; (2) the Pearson correlation of log PR with the block index is below "
+    f"{STRAIGHT}. It does not hold when one of them is certainly false. Otherwise, with fewer than "
+    f"{MIN_BLOCKS} blocks, fewer than {ENOUGH} tokens per feature, or without an interval, it "
+    "cannot be told. A bend of the last block or two, away from the line through the others by "
+    f"certainly more than {BENT:.0%} of its fall, is named and does not decide."
+)
+
+
+def judge(
+    fit: LineFit, curve: FloatArray, replicates: Replicates | None, n: int, d: int
+) -> tuple[Verdict, str]:
+    """Apply :data:`RULE` to log PR per block, of n tokens with d features each."""
+    if len(curve) < MIN_BLOCKS:
+        said = f"{len(curve)} blocks are too few to tell a line from a bend; at least {MIN_BLOCKS}"
+        return "cannot be told", f"{said} are needed."
+    if not np.isfinite(curve).all():
+        return "cannot be told", "at some block PR is zero or undefined, so it has no logarithm."
+    if n < ENOUGH * d:
+        return "cannot be told", (
+            f"{n} tokens for {d} features are too few ({n / d:.3g} per feature, {ENOUGH} are "
+            "needed): the line would be one through noise."
+        )
+    if replicates is None or not np.isfinite(replicates.curves).all():
+        return "cannot be told", "there are too few sequences for an interval."
+    return decide([_falls(fit), judge_straightness(fit, STRAIGHT, "block")])
+
+
+def _falls(fit: LineFit) -> Answer:
+    low, high = fit.interval["slope"]
+    said = f"log PR changes by {fit.slope:.4g} [{low:.4g}, {high:.4g}] per block"
+    if high < 0:
+        return True, said
+    if low >= 0:
+        return False, f"{said}: PR rises with depth, as in an untrained network"
+    return None, f"{said}, which does not settle whether PR falls"
+
+
+@dataclass(frozen=True)
+class Bend:
+    """Last blocks that leave the line through the others."""
+
+    blocks: int  # 1 or 2
+    share: float  # of the last one off the line, in units of the line's fall; above it positive
+    interval: tuple[float, float]  # 95 %, of the share
+
+
+def find_bend(curve: FloatArray, replicates: Replicates | None) -> Bend | None:
+    """Return the bend of the last block or two in log PR per block, if it is certain.
+
+    The line goes through all blocks but the last two, or all but the last where that would leave
+    fewer than four. The last block is bent when it is certainly off by more than :data:`BENT` of
+    the line's fall; the one before belongs to the bend when it is too, to the same side.
+    """
+    last = min(LAST_BLOCKS, len(curve) - MIN_BLOCKS)
+    if last < 1 or replicates is None or not np.isfinite(replicates.curves).all():
+        return None
+
+    def shares(values: FloatArray) -> FloatArray:
+        index = np.arange(len(values))
+        slope, intercept = np.polyfit(index[:-last], values[:-last], 1)
+        fall = max(abs(slope) * (len(values) - 1), 1e-300)
+        return np.asarray((values - intercept - slope * index)[-last:] / fall)
+
+    low, high = replicates.interval(shares, curve)
+    sides = np.where(low > BENT, 1, np.where(high < -BENT, -1, 0))
+    if sides[-1] == 0:
+        return None
+    blocks = 2 if last == 2 and sides[0] == sides[1] else 1
+    return Bend(blocks, float(shares(curve)[-1]), (float(low[-1]), float(high[-1])))

@@ -1,0 +1,1 @@
+"""The law of data separation (He & Su 2023)."""

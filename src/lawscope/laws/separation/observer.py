@@ -1,0 +1,330 @@
+"""Gather class scatter at every station while the data goes through; then fit, judge, advise."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from lawscope.arrays import FloatArray
+from lawscope.capture.pooling import Pooling
+from lawscope.capture.session import Session
+from lawscope.capture.stations import GRANULARITIES, Station, select
+from lawscope.capture.taps import Tap
+from lawscope.data.batches import Batch
+from lawscope.errors import LawscopeError
+from lawscope.formatting import name_some
+from lawscope.laws.base import LawObserver
+from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
+from lawscope.laws.line import LineFit, fit_line, log_or_nan
+from lawscope.laws.separation.advice import advise
+from lawscope.laws.separation.result import Separation
+from lawscope.laws.separation.verdict import MIN_STATIONS, judge
+from lawscope.laws.uncertainty import Replicates
+from lawscope.statistics.bootstrap import BOOTSTRAPS, bootstrap
+from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
+from lawscope.statistics.distributed import all_merge, merges_ranks
+from lawscope.statistics.folds import GroupIndex
+from lawscope.statistics.memory import Load, Plan, Strategy, plan
+
+if TYPE_CHECKING:
+    from lawscope.laws.separation.law import SeparationSettings
+
+
+class SeparationObserver(LawObserver[Separation]):
+    """Class scatter at every station, in as many passes and rounds as the memory asks for."""
+
+    def __init__(self, session: Session, settings: SeparationSettings) -> None:
+        check_class_names(settings.class_names, session)
+        self.session, self.settings = session, settings
+        self.distributed = merges_ranks(settings.distributed)
+        self.begun = time.perf_counter()
+        self.candidates = _find_candidates(session, settings.stations)
+        # One tensor may bear several names (a block's output is its last layer's): measured once.
+        self.measured: dict[int, Station] = {}
+        for station in (s for chosen in self.candidates.values() for s in chosen):
+            self.measured.setdefault(station.operation, station)
+        self.index = GroupIndex(settings.folds if settings.uncertainty == "jackknife" else 1)
+        self.plan = self._plan_passes(self._expect_classes() * self.index.folds)
+        self.parts: dict[int, ClassFuzziness] = {}
+        self.resamples: dict[int, FloatArray] = {}
+        self.widths: dict[int, int] = {}
+        self.groups: Tensor | None = None
+        self.round = 0
+        self._start_round()
+
+    def taps(self) -> Sequence[Tap]:
+        # Those of the round under way.
+        chosen = [s for s in self.measured.values() if s.operation in self.scatter]
+        return [Tap(station, pooling=self.settings.pooling) for station in chosen]
+
+    def passes(self) -> int:
+        """Return the rounds, each twice where one of its stations needs it."""
+        strategies = self.plan.strategies
+        return sum(1 + any(strategies[i] == "two-pass" for i in r) for r in self.plan.rounds)
+
+    def begin_batch(self, batch: Batch) -> None:
+        labels = find_labels(batch, "separation")
+        if self.scatter:
+            self.groups = self.index.assign(labels)
+
+    def see(self, tap: Tap, rows: Tensor) -> None:
+        assert self.groups is not None
+        station = tap.station
+        scatter = self.scatter[station.operation]
+        before = self.widths.setdefault(station.operation, rows.shape[1])
+        if before != rows.shape[1]:
+            raise LawscopeError(
+                f"Station '{station.name}' gives {rows.shape[1]} features in this batch and "
+                f"gave {before} before; feed inputs of one size, or choose a pooling that reduces "
+                "them to one."
+            )
+        scatter.update_rows(rows, self.groups)
+        if self.session.source.read_once and scatter.strategy == "held":
+            held = sum(s.held_bytes for s in self.scatter.values())
+            check_held(held, int(self.settings.memory))
+
+    def end_pass(self) -> None:
+        """Go on to the second pass, the next round, or finish."""
+        if not self.scatter:
+            return
+        second = any(s.in_second_pass for s in self.scatter.values())
+        if self.distributed:
+            self._merge_ranks()
+        if not second:
+            self._check_finite()
+            # Wrong names are an error now, not at the end.
+            class_names_of(self.settings.class_names, np.sort(self.index.classes))
+        if not second and any(s.strategy == "two-pass" for s in self.scatter.values()):
+            for scatter in self.scatter.values():
+                scatter.next_pass()
+            return
+        for operation, scatter in self.scatter.items():
+            self.parts[operation] = scatter.compute()
+            if self.settings.uncertainty == "bootstrap":
+                self.resamples[operation] = bootstrap(*scatter.held(), self.settings.weighting)
+        self.round += 1
+        self._start_round()
+
+    def result(self, control: Separation | None = None) -> Separation:
+        """Fit, judge and advise once all passes are done."""
+        curves = {
+            name: np.array([self.parts[s.operation].value for s in chosen])
+            for name, chosen in self.candidates.items()
+        }
+        fits = {n: fit_line(c, self._replicates(self.candidates[n])) for n, c in curves.items()}
+        granularity = _choose_granularity(self.settings.stations, fits)
+        chosen, fit = self.candidates[granularity], fits[granularity]
+        parts = [self.parts[s.operation] for s in chosen]
+        values, replicates = curves[granularity], self._replicates(chosen)
+        curve = log_or_nan(values)
+        interval = None
+        if replicates is not None:
+            low, high = replicates.interval(lambda c: c, curve)
+            interval = np.exp(np.stack([low, high], axis=1))
+        verdict, reason = judge(fit, curve, replicates)
+        classes, counts = parts[0].classes, parts[0].counts
+        result = Separation(
+            stations=tuple(s.name for s in chosen),
+            layers=tuple(s.layer for s in chosen),
+            values=values,
+            interval=interval,
+            classwise=np.stack([p.classwise for p in parts]),
+            classes=classes,
+            counts=counts,
+            class_names=class_names_of(self.settings.class_names, classes),
+            dims=tuple(p.dim for p in parts),
+            ranks=tuple(p.rank for p in parts),
+            fit=fit,
+            verdict=verdict,
+            reason=reason,
+            granularity=granularity,
+            granularities=fits,
+            settings=self._describe(chosen, int(counts.sum())),
+            warnings=self._warn_about(granularity, chosen, parts),
+            replicates=replicates,
+            control=control,
+        )
+        return dataclasses.replace(result, advice=advise(result))
+
+    def _expect_classes(self) -> int:
+        """Guess from the labels of the first batch and the width of the output."""
+        if (known := self.session.source.classes) is not None:
+            return max(2, known)
+        first, logits = self.session.example.labels, self.session.output_shape
+        seen = 0 if first is None else len(first.unique())
+        width = logits[1] if len(logits) == 2 else 0
+        # A backbone's output is wider than there are classes; a thousand is a classifier's most.
+        return max(2, seen, width if width <= 1000 else 0)
+
+    def _plan_passes(self, groups: int) -> Plan:
+        source = self.session.source
+        strategy: Strategy | None = self.settings.strategy
+        if self.distributed and strategy is None and not source.read_once:
+            # Ranks must agree whatever their shards look like.
+            strategy = "two-pass"
+        if self.settings.uncertainty == "bootstrap":
+            if strategy not in (None, "held"):
+                raise LawscopeError(
+                    f"uncertainty='bootstrap' resamples held features, strategy={strategy!r} "
+                    "does not hold them; use uncertainty='jackknife'."
+                )
+            strategy = "held"
+        stations, pooling = self.measured.values(), self.settings.pooling
+        return plan(
+            [Load(s.name, _count_features(s, pooling), s.dtype.itemsize) for s in stations],
+            groups=groups,
+            samples=source.samples,
+            memory=int(self.settings.memory),
+            forced=strategy,
+            certain=source.classes is not None,
+            one_round=self.distributed,
+            read_once=source.read_once,
+        )
+
+    def _start_round(self) -> None:
+        self.scatter: dict[int, ClassScatter] = {}
+        if self.round == len(self.plan.rounds):
+            return
+        self.index.restart()
+        operations, weighting = list(self.measured), self.settings.weighting
+        for i in self.plan.rounds[self.round]:
+            self.scatter[operations[i]] = ClassScatter(
+                self.plan.strategies[i], weighting=weighting, index=self.index
+            )
+
+    def _check_finite(self) -> None:
+        for operation, scatter in sorted(self.scatter.items()):
+            if not scatter.finite:
+                raise LawscopeError(
+                    f"Station '{self.measured[operation].name}' is the first with NaN or infinite "
+                    "activations; look at its weights and inputs (an overflow in half precision, "
+                    "a diverged training) before measuring."
+                )
+
+    def _merge_ranks(self) -> None:
+        self.scatter = {operation: all_merge(s) for operation, s in self.scatter.items()}
+        self.index.adopt(next(iter(self.scatter.values())).classes)
+        for scatter in self.scatter.values():
+            scatter.index = self.index
+
+    def _replicates(self, chosen: Sequence[Station]) -> Replicates | None:
+        kind = self.settings.uncertainty
+        if kind is None:
+            return None
+        rows = [
+            self.parts[s.operation].deleted if kind == "jackknife" else self.resamples[s.operation]
+            for s in chosen
+        ]
+        curves = log_or_nan(np.stack(rows, axis=1))
+        return Replicates(curves, kind) if len(curves) > 1 else None
+
+    def _warn_about(
+        self, granularity: str, chosen: Sequence[Station], parts: Sequence[ClassFuzziness]
+    ) -> tuple[str, ...]:
+        sentences = []
+        single = parts[0].classes[parts[0].counts == 1]
+        if len(single):
+            some = ", ".join(map(str, single[:5])) + (" …" if len(single) > 5 else "")
+            sentences.append(
+                f"{len(single)} class(es) have a single sample ({some}): they count in SSb but "
+                "have no spread of their own; add samples or leave them out."
+            )
+        sentences += [_doubt(s.name, part) for s, part in zip(chosen, parts, strict=True)]
+        skipped = self.session.stations.skipped if granularity == "layers" else ()
+        if skipped:
+            sentences.append(
+                f"{len(skipped)} layer(s) are left out because their activations have no row per "
+                f"sample ({name_some(skipped, 4)})."
+            )
+        unmasked = [s.name for s in chosen if s.operation in self.session.unmasked]
+        if unmasked:
+            sentences.append(
+                f"{len(unmasked)} station(s) have other token positions than the attention mask "
+                f"({name_some(unmasked, 4)}), so that padding is pooled with the text there; pass "
+                "a function as pooling= that leaves it out."
+            )
+        return tuple(filter(None, sentences))
+
+    def _describe(self, chosen: Sequence[Station], samples: int) -> dict[str, Any]:
+        own = self.settings
+        strategies = dict(zip(self.measured, self.plan.strategies, strict=True))
+        unmasked = self.session.unmasked
+        pooled = getattr(own.pooling, "__name__", str(own.pooling))
+        replicates = {"jackknife": self.index.folds, "bootstrap": BOOTSTRAPS, None: 0}
+        return {
+            "samples": samples,
+            "passes": self.session.passes,
+            "mode": self.session.mode,
+            "strategy": [strategies[s.operation] for s in chosen],
+            "pooling": [
+                pooled + " (unmasked)" * (s.operation in unmasked) if s.sequence else "flatten"
+                for s in chosen
+            ],
+            "selector": own.stations if isinstance(own.stations, str) else list(own.stations),
+            "uncertainty": own.uncertainty,
+            "replicates": replicates[own.uncertainty],
+            "weighting": own.weighting,
+            "memory_bytes": own.memory,
+            "distributed": self.distributed,
+            "seconds": round(time.perf_counter() - self.begun, 3),
+        }
+
+
+def _find_candidates(
+    session: Session, selector: str | Sequence[str]
+) -> dict[str, tuple[Station, ...]]:
+    """Return every granularity to fit: the one asked for, and others that cost nothing more."""
+    chosen: dict[str, tuple[Station, ...]] = {}
+    if selector != "auto":
+        name = selector if selector in GRANULARITIES else "chosen"
+        chosen[str(name)] = select(session.stations, selector, session.module_names)
+        if name == "chosen":
+            return chosen
+    for name in GRANULARITIES:
+        members = session.stations.granularity(name)
+        known = [{s.operation for s in others} for others in chosen.values()]
+        if len(members) >= MIN_STATIONS and {s.operation for s in members} not in known:
+            chosen.setdefault(name, members)
+    if not chosen:
+        chosen["layers"] = select(session.stations, "layers", session.module_names)
+    return chosen
+
+
+def _choose_granularity(selector: str | Sequence[str], fits: dict[str, LineFit]) -> str:
+    """Return what was asked for, or under "auto" the one with the straightest fall."""
+    if selector != "auto":
+        return str(selector) if selector in GRANULARITIES else "chosen"
+    return min(fits, key=lambda name: np.nan_to_num(fits[name].pearson, nan=1.0))
+
+
+def _count_features(station: Station, pooling: Pooling) -> int:
+    """Return the number of features after pooling; an upper bound where a function pools."""
+    if station.sequence and pooling in ("mean", "first", "last"):
+        return station.shape[-1]
+    return int(np.prod(station.shape))
+
+
+def _doubt(name: str, part: ClassFuzziness) -> str:
+    """Return what is doubtful about one station, or nothing."""
+    at, full = f"At station '{name}'", min(len(part.classes) - 1, part.dim)
+    if np.isnan(part.value):
+        return (
+            f"{at} all class means coincide (a dead layer?): D has no meaning there, and the line "
+            "cannot be fitted."
+        )
+    if part.value == 0:
+        return (
+            f"{at} every sample sits exactly on its class mean: D is 0 and has no logarithm, so "
+            "the line cannot be fitted."
+        )
+    if part.rank < full:
+        return (
+            f"{at} the class means span {part.rank} of {full} directions: some classes share a "
+            "mean or lie on a line."
+        )
+    return ""

@@ -1,0 +1,198 @@
+"""What a measurement of the law of data separation shows people."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lawscope.formatting import MISSING, between, count, fixed, number, one_of, percent, signed
+from lawscope.laws.line import key_number, line_at_stations, log_or_nan, with_residuals
+from lawscope.laws.separation.result import Separation
+from lawscope.laws.separation.verdict import RULE
+from lawscope.section import Bars, Chart, Curve, KeyNumber, Lines, Section, Table
+
+
+def section_of(result: Separation) -> Section:
+    """Return the section of a result."""
+    unit = one_of(result.granularity)
+    tables = [_station_table(result), _class_table(result)]
+    if len(result.granularities) > 1:
+        tables.append(_granularity_table(result))
+    return result._section(
+        title="Law of data separation",
+        numbers=_numbers(result),
+        facts=(
+            f"{count(int(result.counts.sum()))} samples",
+            f"{count(len(result.classes))} classes",
+            f"{count(len(result.stations))} stations",
+        ),
+        charts=_charts(result),
+        tables=tables,
+        findings=_findings(result),
+        rule=RULE,
+        papers=("separation",),
+        about=(
+            f"In a trained classifier every {unit} is expected to shrink the fuzziness D of the "
+            "classes by the same factor: on a log scale the points fall on a line.",
+            "D = Tr(SSw SSb⁺): the scatter within classes, in units of the scatter between them.",
+        ),
+    )
+
+
+def _numbers(result: Separation) -> list[KeyNumber]:
+    fit, unit = result.fit, one_of(result.granularity)
+    beside = None if result.control is None else result.control.fit
+    about_r = "correlation of log D with depth; −1 is a perfect line"
+    return [
+        key_number(fit, beside, "rho", "ρ", 3, f"decay ratio: what each {unit} keeps of D"),
+        key_number(fit, beside, "pearson", "r", 4, about_r),
+        key_number(fit, beside, "half_life", "half-life", 2, f"{unit}s needed to halve D"),
+        KeyNumber(
+            "R",
+            percent(result.reduction),
+            "reduction: what the whole network keeps of D",
+            control="" if result.control is None else percent(result.control.reduction),
+        ),
+    ]
+
+
+def _names(result: Separation) -> list[str]:
+    """Return the stations; a function, which has no name of its own, with the layer before it."""
+    both = zip(result.stations, result.layers, strict=True)
+    return [f"{layer} → {name}" if layer and "()" in name else name for name, layer in both]
+
+
+def _control(result: Separation) -> Separation | None:
+    """Return the untrained network where it has the same stations."""
+    found = result.control
+    return found if found is not None and len(found.values) == len(result.values) else None
+
+
+def _charts(result: Separation) -> list[Chart]:
+    unit, length, control = one_of(result.granularity), len(result.values), _control(result)
+    notes = []
+    if math.isfinite(result.fit.rho):
+        start = number(math.exp(result.fit.intercept))
+        notes.append(f"Line: D ≈ {start} · {number(result.fit.rho)}ˡ.")
+    if result.interval is not None:
+        notes.append(
+            "Bars: 95 % intervals, corrected for the bias of small samples, so that a point need "
+            "not lie inside its own."
+        )
+    if np.isnan(log_or_nan(result.values)).any():
+        notes.append("A cross marks a station where D has no logarithm.")
+    curve = Curve(
+        title=f"Separation fuzziness by {unit}",
+        symbol="D",
+        quantity="separation fuzziness D",
+        unit=unit,
+        stations=_names(result),
+        values=result.values,
+        interval=result.interval,
+        fitted=line_at_stations(result.fit, length),
+        control=None if control is None else control.values,
+        control_fitted=None if control is None else line_at_stations(control.fit, length),
+        note=" ".join(notes),
+    )
+    charts = with_residuals(curve)
+    if length > 1:
+        charts.append(_steps(result))
+    charts.append(
+        Lines(
+            title="Class by class",
+            names=result.class_names,
+            values=result.classwise.T,
+            x=np.arange(length, dtype=np.float64),
+            x_label=unit,
+            y_label="fuzziness of a class",
+            ticks=_names(result),
+            log=True,
+            note="Weighted by their samples the classes add up to D.",
+        )
+    )
+    return charts
+
+
+def _steps(result: Separation) -> Bars:
+    """Return what each module takes off log D, beside an equal share of the whole."""
+    logs, unit = log_or_nan(result.values), one_of(result.granularity)
+    gains = -np.diff(logs)
+    equal = float(logs[0] - logs[-1]) / len(gains)
+    return Bars(
+        title=f"What each {unit} takes off log D",
+        labels=_names(result)[1:],
+        values=gains,
+        notes=[_step_words(float(gain), equal) for gain in gains],
+        details=[f"{count(dim)} features" for dim in result.dims[1:]],
+        reference=equal if equal > 0 else None,
+        reference_label="equal share" if equal > 0 else "",
+        note="The factor is D after it over D before it."
+        + " Red bars raise D." * int((gains < 0).any()),
+    )
+
+
+def _step_words(gain: float, equal: float) -> str:
+    if math.isnan(gain):
+        return MISSING
+    factor = f"× {number(math.exp(-gain))}"
+    return f"{factor}, {100 * gain / equal:.0f} % of share" if gain >= 0 < equal else factor
+
+
+def _findings(result: Separation) -> list[str]:
+    if not (math.isfinite(result.sensitivity) and math.isfinite(result.least_sensitivity)):
+        return []
+    unit = one_of(result.granularity)
+    return [
+        f"Robustness: when every {unit}'s ratio of D after it to D before it moves by ε, the "
+        f"reduction R moves by about R·S·ε. S, the sum of the inverse ratios, is "
+        f"{number(result.sensitivity)}; the least for this depth and reduction is "
+        f"{number(result.least_sensitivity)}, when all ratios are equal."
+    ]
+
+
+def _station_table(result: Separation) -> Table:
+    control, length = _control(result), len(result.values)
+    kept = np.exp(np.diff(log_or_nan(result.values), prepend=np.nan))
+    fitted = result.fit.predict(np.arange(length, dtype=np.float64))
+    columns = ["l", "station", "features", "rank", "D"]
+    columns += ["95 %"] if result.interval is not None else []
+    columns += ["keeps", "fitted", "residual"] + ([] if control is None else ["untrained D"])
+    rows = []
+    for i, name in enumerate(_names(result)):
+        row = [str(i), name, count(result.dims[i]), str(result.ranks[i])]
+        row.append(number(result.values[i], 4))
+        if result.interval is not None:
+            row.append(between(result.interval[i].tolist(), empty=MISSING))
+        row += [percent(kept[i]), number(fitted[i], 4), signed(result.fit.residuals[i])]
+        rows.append(row + ([] if control is None else [number(control.values[i], 4)]))
+    return Table("Stations", columns, rows, words=2)
+
+
+def _class_table(result: Separation) -> Table:
+    rows = []
+    for k, name in enumerate(result.class_names):
+        curve = result.classwise[:, k]
+        usable = curve[np.isfinite(curve) & (curve > 0)]
+        first, last = float(curve[0]), float(usable[-1]) if len(usable) else math.nan
+        kept = percent(last / first) if first > 0 else MISSING
+        about = [str(result.classes[k]), name, count(int(result.counts[k]))]
+        rows.append([*about, number(first, 4), number(last, 4), kept])
+    columns = ["label", "class", "samples", "D first", "D last", "keeps"]
+    return Table("Classes", columns, rows, words=2)
+
+
+def _granularity_table(result: Separation) -> Table:
+    rows = [
+        [
+            f"{name} (shown)" if name == result.granularity else name,
+            str(len(fit.residuals)),
+            fixed(fit.pearson, 4),
+            between(fit.interval.get("pearson"), lambda end: fixed(end, 4), MISSING),
+            fixed(fit.rho, 3),
+            between(fit.interval.get("rho"), lambda end: fixed(end, 3), MISSING),
+        ]
+        for name, fit in result.granularities.items()
+    ]
+    columns = ["granularity", "stations", "r", "95 % of r", "ρ", "95 % of ρ"]
+    return Table("The same network cut into modules in different ways", columns, rows)

@@ -1,0 +1,188 @@
+"""Watch a training for the moment the law of data separation comes into effect.
+
+To be robust, a network should be trained at least until then (He & Su 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from lawscope.capture.session import Session
+from lawscope.data.source import Source
+from lawscope.errors import LawscopeError
+from lawscope.laws.control import check_control
+from lawscope.laws.separation.law import SEPARATION, separation
+from lawscope.laws.separation.result import Separation
+from lawscope.laws.separation.verdict import STRAIGHT
+from lawscope.section import Curve
+from lawscope.whole_number import whole_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+RULE = (
+    "The law has come into effect when it holds, by the rule of the verdict, at each of the last "
+    "`window` measurements. The interval of r over them is the smallest that covers all of their "
+    f"95 % intervals; it then lies below {STRAIGHT} as a whole, whatever samples or epochs do to r."
+)
+
+
+class StopWhenLawHolds:
+    """Measures the law every few epochs, and says when to stop; the rule is :data:`RULE`.
+
+    Call it after each epoch. It measures in eval mode and leaves the network as it found it, so
+    that training goes on as if nothing had happened.
+
+    In a loop of your own::
+
+        stop = StopWhenLawHolds(model, (x, y), every=10)
+        for epoch in range(1, 601):
+            ...  # one epoch of training
+            if stop(epoch):
+                break
+
+    With lawscope's own: ``train(model, x, y, recipe, after_epoch=stop)``.
+
+    Args:
+        model: the network in training.
+        loader: data to measure on, see :func:`lawscope.separation`; a few hundred samples a class
+            of the training data are enough. It is read again for each measurement.
+        every: epochs from one measurement to the next.
+        window: measurements in a row at which the law must hold.
+        first: no measurement before this epoch.
+        stop: whether to stop then; otherwise training goes on and :attr:`epoch` remembers.
+        report: given a sentence at each measurement, ``print`` for instance.
+        settings: of :func:`lawscope.separation`, such as ``stations="blocks"``.
+
+    Attributes:
+        history: the measurements so far, by epoch.
+        epoch: the epoch at which the law had first come into effect, or None so far.
+
+    Raises:
+        LawscopeError: a setting that is not known or out of range, or a network or a first batch
+            that cannot be measured: at once, not in the middle of the training.
+
+    Example:
+        >>> import torch
+        >>> y = torch.arange(60) % 3
+        >>> x = torch.randn(60, 5) + 3 * torch.eye(5)[y]
+        >>> net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> stop = StopWhenLawHolds(net, (x, y), every=5)
+        >>> [stop(epoch) for epoch in (4, 5, 10, 15)], list(stop.history)
+        ([False, False, False, False], [5, 10, 15])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loader: Any,
+        *,
+        every: int = 10,
+        window: int = 3,
+        first: int = 1,
+        stop: bool = True,
+        report: Callable[[str], None] | None = None,
+        **settings: Any,
+    ) -> None:
+        every = whole_number("every", every, 1, "epochs would never come round")
+        window = whole_number("window", window, 1, "measurements are none")
+        first = whole_number("first", first, 0, "is before the training")
+        if report is not None and not callable(report):
+            raise LawscopeError(f"report={report!r} cannot be called; give print, say.")
+        if settings.get("uncertainty", "jackknife") is None:
+            raise LawscopeError("The rule needs an interval; leave uncertainty='jackknife'.")
+        if isinstance(loader, Iterator):
+            raise LawscopeError("A generator is used up by the first measurement; pass a list.")
+        _check_first_batch(model, loader, settings)
+        self.model, self.loader, self.settings = model, loader, settings
+        self.every, self.window, self.first = every, window, first
+        self.stop, self.report = stop, report
+        self.history: dict[int, Separation] = {}
+        self.epoch: int | None = None
+
+    def __call__(self, epoch: int) -> bool:
+        """Take note that ``epoch`` epochs are done; True when training should stop."""
+        if epoch >= self.first and epoch % self.every == 0:
+            self.history[epoch] = separation(self.model, self.loader, **self.settings)
+            if self.epoch is None and self.in_effect:
+                self.epoch = epoch
+            if self.report is not None:
+                self.report(self.sentence)
+        return self.stop and self.epoch is not None
+
+    @property
+    def last(self) -> list[Separation]:
+        """The last measurements, ``window`` of them or fewer."""
+        return list(self.history.values())[-self.window :]
+
+    @property
+    def in_effect(self) -> bool:
+        """Whether the law is in effect now, by :data:`RULE`."""
+        return len(self.last) == self.window and all(m.verdict == "holds" for m in self.last)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of r over the last measurements, or None before there are enough."""
+        if len(self.last) < self.window:
+            return None
+        ends = [m.fit.interval["pearson"] for m in self.last]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    @property
+    def sentence(self) -> str:
+        """Where the training stands, in words."""
+        if not self.history:
+            return "The law has not been measured yet."
+        epoch, now = next(reversed(self.history.items()))
+        said = f"Epoch {epoch}: r = {now.fit.pearson:.3f}, ρ = {now.fit.rho:.3f}; "
+        if self.interval is None:
+            return f"{said}{len(self.last)} of {self.window} measurements so far."
+        low, high = self.interval
+        said += f"r over the last {self.window} lies in [{low:.3f}, {high:.3f}]"
+        if self.in_effect:
+            return f"{said}: the law is in effect, first at epoch {self.epoch}."
+        held = sum(m.verdict == "holds" for m in self.last)
+        return f"{said}, and the law holds at {held} of them: not in effect yet."
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per measurement: epoch, r with its interval, ρ, last D, verdict."""
+        import pandas as pd
+
+        rows = [
+            (epoch, m.fit.pearson, *m.fit.interval["pearson"], m.fit.rho, m.values[-1], m.verdict)
+            for epoch, m in self.history.items()
+        ]
+        return pd.DataFrame(rows, columns=["epoch", "r", "low", "high", "rho", "D", "verdict"])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw r with its interval against epochs; the title names the epoch of the effect."""
+        from lawscope.report.charts.figures import draw
+
+        rows = self.table()
+        title = "the law" if self.epoch is None else f"the law, in effect from epoch {self.epoch}"
+        epochs = [str(epoch) for epoch in rows["epoch"]]
+        interval = rows[["low", "high"]].to_numpy()
+        name, r = "Pearson r of log D", rows["r"].to_numpy()
+        return draw(Curve(title, "r", name, "epoch", epochs, r, interval, log=False), ax)
+
+
+def _check_first_batch(model: nn.Module, loader: Any, settings: dict[str, Any]) -> None:
+    """Refuse what :func:`lawscope.separation` would, as far as the first batch tells."""
+    others = ("control", "mode", "progress")
+    check_control(settings.get("control"))
+    chosen = {name: value for name, value in settings.items() if name not in others}
+    source = Source(loader)
+    session = Session(model, source, mode=settings.get("mode", "eval"))
+    observer = SEPARATION.observe(session, SEPARATION.settings.read("separation", chosen))
+    observer.begin_batch(source.peek())
+    source.restore()

@@ -1,0 +1,128 @@
+"""A matrix as colours, with the scale of the colours under it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from lawscope.arrays import FloatArray
+from lawscope.formatting import number, shorten
+from lawscope.report.charts.svg import Frame, draw_figure, element, tick_label
+from lawscope.section import HeatMap
+
+MOST_CELLS = 30  # of more rows or columns neighbours share a cell
+NAMED = 12  # up to this many rows have their name beside them
+LEVELS = 12  # shades of each colour
+FAINTEST = 0.55  # exponent of the shade: small values stay visible
+WIDTH, LEFT, TOP, SCALE = 340, 84, 4, 46
+
+
+def draw_heat_map(chart: HeatMap, width: int = WIDTH) -> Markup:
+    """Return the chart as one ``svg`` element, the same for every width."""
+    if not chart.values.size:
+        return Markup("")
+    cells = average_neighbours(chart.values)
+    size = (WIDTH - LEFT - 4) / max(cells.shape)
+    across, down = size * cells.shape[1], size * cells.shape[0]
+    frame = Frame(WIDTH, round(TOP + down + SCALE + 14), LEFT, 4, TOP, SCALE)
+    picture = Markup("").join(_shades(cells, size, chart))
+    picture += element(
+        "rect", x=LEFT, y=TOP, width=across, height=down, class_="frame", fill="none"
+    )
+    if len(chart.rows) <= NAMED:
+        for index, name in enumerate(chart.rows):
+            at = TOP + (index + 0.5) * size + 4
+            picture += element("text", shorten(name, 11), x=LEFT - 8, y=at, class_="tick end")
+    picture += _scale(chart, TOP + down + 12, across)
+    return draw_figure(frame, _describe(chart), picture)
+
+
+def average_neighbours(values: FloatArray, most: int = MOST_CELLS) -> FloatArray:
+    """Return at most ``most`` rows and columns: means over neighbours where there are more.
+
+    Example:
+        >>> average_neighbours(np.eye(4), 2).tolist()
+        [[0.5, 0.0], [0.0, 0.5]]
+    """
+    if max(values.shape) <= most:
+        return values
+    rows, columns = (np.array_split(np.arange(n), min(n, most)) for n in values.shape)
+    with warnings.catch_warnings():
+        # A block without any number stays NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.array([[np.nanmean(values[np.ix_(a, b)]) for b in columns] for a in rows])
+
+
+def _levels(values: FloatArray, chart: HeatMap) -> FloatArray:
+    """Return −LEVELS to LEVELS on either side of zero, or 0 to LEVELS where zero is no middle."""
+    middle = min(max(0.0, chart.low), chart.high)
+    below, above = middle - chart.low, chart.high - middle
+    away = np.clip(values, chart.low, chart.high) - middle
+    reach = max(below, above) or 1.0
+    return np.asarray(np.round(LEVELS * away / reach))
+
+
+def _shades(cells: FloatArray, size: float, chart: HeatMap) -> list[Markup]:
+    """Return one path per shade, which is far shorter than a rectangle per cell."""
+    levels = _levels(cells, chart)
+    shades = [
+        _cells(levels == level, size, *_shade(float(level)))
+        for level in np.unique(levels[np.isfinite(levels)])
+        if level
+    ]
+    if np.isnan(levels).any():
+        shades.append(_cells(np.isnan(levels), size, "unknown", 1.0))
+    return shades
+
+
+def _shade(level: float) -> tuple[str, float]:
+    """Return class and opacity of a level."""
+    return "positive" if level > 0 else "negative", (abs(level) / LEVELS) ** FAINTEST
+
+
+def _cells(where: NDArray[np.bool_], size: float, tone: str, opacity: float) -> Markup:
+    steps = [
+        f"M{LEFT + column * size:.1f} {TOP + row * size:.1f}h{size:.1f}v{size:.1f}h-{size:.1f}z"
+        for row, column in np.argwhere(where)
+    ]
+    return element("path", d="".join(steps), class_=f"cell {tone}", fill_opacity=opacity)
+
+
+def _scale(chart: HeatMap, y: float, across: float) -> Markup:
+    """Return a strip of all shades with its ends and its zero, and what the colours mean."""
+    steps = 2 * LEVELS + 1
+    values = np.linspace(chart.low, chart.high, steps)
+    strip = across / steps
+    parts = []
+    for index, level in enumerate(_levels(values, chart)):
+        if level:
+            tone, opacity = _shade(float(level))
+            parts.append(
+                element(
+                    "rect", x=LEFT + index * strip, y=y, width=strip, height=9,
+                    class_=f"cell {tone}", fill_opacity=opacity,
+                )
+            )  # fmt: skip
+    parts.append(element("rect", x=LEFT, y=y, width=across, height=9, class_="frame", fill="none"))
+    marks = [(chart.low, "start"), (0.0, "middle"), (chart.high, "end")]
+    for value, anchor in marks if chart.low < 0 < chart.high else marks[::2]:
+        at = LEFT + across * (value - chart.low) / ((chart.high - chart.low) or 1.0)
+        parts.append(element("text", tick_label(value), x=at, y=y + 22, class_=f"tick {anchor}"))
+    parts.append(
+        element("text", chart.scale_label, x=LEFT + across / 2, y=y + 38, class_="label middle")
+    )
+    return Markup("").join(parts)
+
+
+def _describe(chart: HeatMap) -> str:
+    known = chart.values[np.isfinite(chart.values)]
+    if not len(known):
+        return f"{chart.title}."
+    rows, columns = chart.values.shape
+    return (
+        f"{chart.title}. {rows} by {columns} values between {number(float(known.min()))} and "
+        f"{number(float(known.max()))}, colours from {number(chart.low)} to {number(chart.high)}."
+    )

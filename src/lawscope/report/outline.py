@@ -1,0 +1,88 @@
+"""What every renderer shows of a result, in the same order: one section, or those of a report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from lawscope.formatting import describe_settings, typeset
+from lawscope.laws.base import LawResult
+from lawscope.laws.report import Report
+from lawscope.papers import PAPERS
+from lawscope.result import Result
+from lawscope.section import Section
+
+Pairs = Sequence[tuple[str, str]]
+_WORD = re.compile(r"[a-z]{2}")
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A result as people read it."""
+
+    name: str
+    sections: Sequence[Section]  # one per law
+    facts: Sequence[str] = ()  # what all sections say about the data, each once
+    skipped: dict[str, str] = field(default_factory=dict)  # laws that were not measured, and why
+    settings: Sequence[tuple[str, Pairs]] = ()  # how it was measured, with which versions
+
+    @property
+    def citations(self) -> list[str]:
+        """The papers behind the sections, each once."""
+        names = dict.fromkeys(name for section in self.sections for name in section.papers)
+        return [PAPERS.get(name, name) for name in names]
+
+
+def outline_of(result: Result) -> Outline:
+    """Return what to show of a result; of a report, all its laws."""
+    if isinstance(result, Report):
+        return _outline_of_report(result)
+    section = _typeset(result.section())
+    settings = [("How it was measured", section.settings), *_provenance(result)]
+    return Outline(section.title, [section], settings=[each for each in settings if each[1]])
+
+
+def _outline_of_report(report: Report) -> Outline:
+    sections = [_typeset(section) for section in report.sections().values()]
+    facts = dict.fromkeys(fact for section in sections for fact in section.facts)
+    inputs = report.settings.get("inputs")
+    settings = [
+        ("Scan", describe_settings(report.settings)),
+        *((section.title, section.settings) for section in sections),
+        *_provenance(report),
+    ]
+    return Outline(
+        report.name,
+        sections,
+        [*facts, inputs] if isinstance(inputs, str) else list(facts),
+        {name: typeset(reason) for name, reason in report.skipped.items()},
+        [each for each in settings if each[1]],
+    )
+
+
+def _provenance(result: Result) -> list[tuple[str, Pairs]]:
+    if not isinstance(result, Report | LawResult):
+        return []
+    known = {name: value for name, value in asdict(result.provenance).items() if value}
+    versions = known.pop("versions", {})
+    return [("Made of", describe_settings(known)), ("Versions", describe_settings(versions))]
+
+
+def _typeset(section: Section) -> Section:
+    """Return the section with the same signs and capitals in all its sentences."""
+    lists: dict[str, Any] = {
+        name: [typeset(each) for each in getattr(section, name)]
+        for name in ("about", "advice", "findings", "warnings")
+    }
+    headline = _sentence(typeset(section.headline))
+    return replace(section, headline=headline, rule=typeset(section.rule), **lists)
+
+
+def _sentence(words: str) -> str:
+    """Return words as a sentence; one that begins with a symbol, as "r = 1 is high.", keeps it."""
+    if not words:
+        return ""
+    first = words[0].upper() if _WORD.match(words) else words[0]
+    return f"{first}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"

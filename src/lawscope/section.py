@@ -1,0 +1,163 @@
+"""What a result shows people, as data: no HTML, no ANSI, no matplotlib.
+
+A result turns itself into a :class:`Section`; ``lawscope.report`` has one renderer each for the
+page, the terminal, a notebook and Markdown, and draws every kind of chart once for all of them.
+Every chart has a ``title``, and a ``note`` of a sentence or two to stand under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lawscope.arrays import FloatArray
+
+
+@dataclass(frozen=True)
+class KeyNumber:
+    """A number worth a large font; all but ``symbol`` and ``meaning`` are numbers as text."""
+
+    symbol: str  # as in "ρ"
+    value: str  # see lawscope.formatting
+    meaning: str  # in a few words
+    interval: str = ""  # 95 %
+    control: str = ""  # of the untrained network
+    predicted: str = ""  # by theory, for this network
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts; the first ``words`` columns are words, the others numbers."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A quantity over stations, with intervals and its fitted line."""
+
+    title: str
+    symbol: str  # of the quantity, as in "D"
+    quantity: str  # its name for the axis
+    unit: str  # what one station is: "layer", "block", "station"
+    stations: Sequence[str]  # names, in the order the data meets them, shape (L,)
+    values: FloatArray  # shape (L,)
+    interval: FloatArray | None = None  # 95 %, shape (L, 2), NaN where there is none
+    fitted: FloatArray | None = None  # the line, NaN at stations that it leaves out
+    control: FloatArray | None = None  # the same quantity of the untrained network
+    control_fitted: FloatArray | None = None
+    log: bool = True
+    digits: int = 3  # significant digits that tell values apart
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Several lines over the same stations or steps."""
+
+    title: str
+    names: Sequence[str]  # one per line
+    values: FloatArray  # shape (lines, points)
+    x: FloatArray  # shape (points,)
+    x_label: str
+    y_label: str
+    ticks: Sequence[str] = ()  # names of the positions where they are stations
+    log: bool = False  # of the vertical axis
+    log_x: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """One bar per label."""
+
+    title: str
+    labels: Sequence[str]
+    values: FloatArray  # signed lengths, shape (n,); NaN draws none
+    notes: Sequence[str] = ()  # a few words at each bar
+    details: Sequence[str] = ()  # a few words beside each label
+    reference: float | None = None  # where a dashed line stands for comparison
+    reference_label: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """A matrix as colours."""
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: FloatArray  # shape (rows, columns); NaN is left blank
+    low: float  # value at one end of the scale
+    high: float
+    scale_label: str = ""  # what the colours mean
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A named part of a plane: the polygon through ``corners``."""
+
+    name: str
+    corners: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Points in a plane, with the regions (phases) that they may lie in."""
+
+    title: str
+    x: FloatArray  # shape (n,)
+    y: FloatArray
+    labels: Sequence[str]  # one per point
+    x_label: str
+    y_label: str
+    regions: Sequence[Region] = ()  # drawn behind the points
+    groups: Sequence[str] = ()  # of each point, for its colour; empty for one colour
+    note: str = ""
+
+
+Chart = Curve | Lines | Bars | HeatMap | Plane
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One result as people read it.
+
+    Attributes:
+        title: of the law or of the calculation.
+        verdict: in a few words, as in "the law holds"; empty where there is nothing to judge.
+        tone: "good", "bad" or "open": how the verdict is coloured.
+        headline: the sentence behind the verdict.
+        numbers: key numbers, the most important first.
+        facts: how much was measured, in a few words each ("1 000 samples").
+        charts: the most important first; it is also what ``.plot()`` draws.
+        tables: the most important first.
+        advice: what to do, in sentences.
+        findings: what was seen, in sentences.
+        warnings: what deserves a look, in sentences.
+        rule: how the verdict is reached.
+        settings: how it was measured, as name and value.
+        papers: names in :data:`lawscope.papers.PAPERS`.
+        about: what the law says and what its symbols mean, in sentences.
+    """
+
+    title: str
+    verdict: str = ""
+    tone: str = "open"
+    headline: str = ""
+    numbers: Sequence[KeyNumber] = ()
+    facts: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[Table] = ()
+    advice: Sequence[str] = ()
+    findings: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    rule: str = ""
+    settings: Sequence[tuple[str, str]] = ()
+    papers: Sequence[str] = ()
+    about: Sequence[str] = ()

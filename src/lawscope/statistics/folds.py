@@ -1,0 +1,115 @@
+"""Class-stratified folds: which class and which fold a sample belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+# Runs double once every fold holds (per class) 8, 32, 128 and 512 samples, so that folds of one
+# class never differ by more than a quarter, and a small class is spread as widely as can be.
+_FULL = np.array([0, 8, 32, 128, 512])
+_RUN = np.array([1, 2, 4, 8, 16])
+
+
+def find_fold(number: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
+    """Return the fold of the j-th sample of a class, counted from 0.
+
+    Example:
+        >>> find_fold(np.array([0, 1, 2, 3, 15, 16, 17, 18, 19, 20]), 2).tolist()
+        [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
+    """
+    stage = np.searchsorted(_FULL * folds, number, side="right") - 1
+    return np.asarray((number - _FULL[stage] * folds) // _RUN[stage] % folds)
+
+
+class GroupIndex:
+    """Discovers classes as labels arrive and deals each class's samples out to folds in turn.
+
+    A group is a (class, fold) pair with the number ``class position · folds + fold``, where the
+    position is the order in which classes were first met. Groups therefore keep their numbers
+    while new classes turn up. The samples of a class are dealt to the folds in turn, so folds are
+    stratified by class whatever the order of the data: one by one at first, and in longer runs
+    once a class is large, which keeps a batch within few groups.
+
+    Args:
+        folds: number of folds F; 1 for no folds.
+
+    Example:
+        >>> index = GroupIndex(folds=2)
+        >>> index.assign(torch.tensor([7, 7, -3, 7])).tolist()
+        [2, 3, 0, 2]
+        >>> index.classes
+        [-3, 7]
+    """
+
+    def __init__(self, folds: int = 1) -> None:
+        if folds < 1:
+            raise ValueError(f"folds must be at least 1, got {folds}")
+        self.folds = folds
+        self.classes: list[int] = []
+        self._position: dict[int, int] = {}
+        self._seen: list[int] = []
+
+    @property
+    def groups(self) -> int:
+        return len(self.classes) * self.folds
+
+    def assign(self, labels: Tensor) -> Tensor:
+        """Return the group of each sample, in order; classes not met before are added.
+
+        Args:
+            labels: integers, shape (B,), on any device.
+
+        Returns:
+            Groups on the CPU, shape (B,), int64.
+        """
+        # By NumPy: on a few hundred labels torch would spend its time on being called.
+        array = labels.detach().to("cpu", torch.int64).numpy()
+        present, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
+        for label in present.tolist():
+            if label not in self._position:
+                self._add(label)
+        at = [self._position[label] for label in present.tolist()]
+        positions = np.array(at, dtype=np.int64)
+        if self.folds == 1:
+            return torch.from_numpy(positions[inverse])
+        # Number of a sample within its class: its rank in this batch, by a stable sort, and
+        # those that came before.
+        order = np.argsort(inverse, kind="stable")
+        begin = np.array([self._seen[p] for p in at], dtype=np.int64) - (np.cumsum(counts) - counts)
+        number = np.empty_like(array)
+        number[order] = np.arange(len(array)) + np.repeat(begin, counts)
+        for position, count in zip(at, counts.tolist(), strict=True):
+            self._seen[position] += count
+        return torch.from_numpy(positions[inverse] * self.folds + find_fold(number, self.folds))
+
+    def adopt(self, classes: Sequence[int], dealt: Sequence[int] | None = None) -> None:
+        """Take over a class order, and how many samples of each class are dealt already."""
+        seen = dict(zip(self.classes, self._seen, strict=True))
+        if dealt is not None:
+            seen = dict(zip(classes, dealt, strict=True))
+        self.classes, self._position, self._seen = [], {}, []
+        for label in classes:
+            self._add(label)
+            self._seen[-1] = seen.get(label, 0)
+
+    def join(self, other: GroupIndex) -> None:
+        """Add the classes that another index has met, and the samples it has dealt."""
+        if other is self:
+            return
+        self.adopt([*self.classes, *(c for c in other.classes if c not in self._position)])
+        for label, count in zip(other.classes, other._seen, strict=True):
+            self._seen[self._position[label]] += count
+
+    def restart(self) -> None:
+        """Deal from the first fold again, for another pass over the same data."""
+        self._seen = [0] * len(self.classes)
+
+    def _add(self, label: int) -> None:
+        self._position[label] = len(self.classes)
+        self.classes.append(label)
+        self._seen.append(0)

@@ -1,0 +1,145 @@
+"""Streaming counts, means and scatter per group, in float64 about a shift."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from lawscope.statistics.row_buffer import split_rows, widen
+from lawscope.statistics.span import Span
+
+FEW = 64
+
+
+class GroupMeans:
+    """Counts n_g and sums Σ (x − shift) of every group.
+
+    The shift is the mean of the first few samples. Without it a mean of 1e7 would eat seven of the
+    sixteen digits of a sum; with it the digits go to the differences that matter.
+    """
+
+    def __init__(self) -> None:
+        self.counts = torch.zeros(0, dtype=torch.int64, device="cpu")
+        self.shift: Tensor | None = None
+        self._sums = torch.zeros(0, 0, dtype=torch.float64, device="cpu")
+
+    @property
+    def finite(self) -> bool:
+        """Whether every feature was finite: a sum keeps NaN and infinity for good."""
+        return bool(self._sums.isfinite().all())
+
+    def update(self, features: Tensor, groups: Tensor, total: int) -> None:
+        """Add features (B, d) of groups (B,) on the CPU, all below the ``total`` known by now."""
+        if self.shift is None:
+            self.shift = features[:FEW].mean(dim=0, dtype=torch.float64)
+        self._grow(total, self.shift)
+        for rows, here in split_rows(features, groups.to(features.device)):
+            self._sums.index_add_(0, here, widen(rows, self.shift))
+        self.counts += groups.bincount(minlength=total)
+
+    def means(self) -> Tensor:
+        """Return the group means minus ``shift``, shape (G, d); zero where a group is empty."""
+        return self._sums / self.counts.clamp(min=1).to(self._sums)[:, None]
+
+    def merge(self, other: GroupMeans, to: Tensor, total: int) -> None:
+        """Add what ``other`` has seen; its group i is our group ``to[i]``."""
+        if other.shift is None:
+            return
+        if self.shift is None:
+            self.shift = other.shift.clone()
+        self._grow(total, self.shift)
+        moved = other.shift.to(self.shift) - self.shift
+        sums = other._sums.to(self.shift) + other.counts.to(self.shift)[:, None] * moved
+        to = to[: len(other.counts)]
+        self._sums.index_add_(0, to.to(sums.device), sums)
+        self.counts.index_add_(0, to, other.counts)
+
+    def state(self) -> dict[str, Tensor]:
+        if self.shift is None:
+            return {}
+        return {"counts": self.counts, "shift": self.shift, "sums": self._sums}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        if "sums" in state:
+            self.counts, self.shift = state["counts"].clone(), state["shift"].clone()
+            self._sums = state["sums"].clone()
+
+    def _grow(self, total: int, shift: Tensor) -> None:
+        missing = total - len(self.counts)
+        if missing > 0:
+            self._sums = torch.cat(
+                [self._sums.to(shift).view(-1, len(shift)), shift.new_zeros(missing, len(shift))]
+            )
+            self.counts = torch.cat([self.counts, self.counts.new_zeros(missing)])
+
+
+class GroupScatter:
+    """The d×d scatter Σ (x − x̄_g)(x − x̄_g)ᵀ of every group, merged by Chan's formula."""
+
+    def __init__(self) -> None:
+        self.counts = torch.zeros(0, dtype=torch.int64, device="cpu")
+        self.means = torch.zeros(0, 0, dtype=torch.float64, device="cpu")
+        self.scatter = torch.zeros(0, 0, 0, dtype=torch.float64, device="cpu")
+
+    @property
+    def finite(self) -> bool:
+        """Whether every feature was finite: a mean keeps NaN and infinity for good."""
+        return bool(self.means.isfinite().all())
+
+    def update(self, features: Tensor, groups: Tensor, total: int) -> None:
+        self._grow(total, features)
+        order = torch.argsort(groups)
+        present, counts = torch.unique_consecutive(groups[order], return_counts=True)
+        parts = features.to(torch.float64)[order.to(features.device)].split(counts.tolist())
+        for group, part in zip(present.tolist(), parts, strict=True):
+            mean = part.mean(dim=0)
+            deviation = part - mean
+            self._add(group, len(part), mean, deviation.T @ deviation)
+
+    def merge(self, other: GroupScatter, to: Tensor, total: int) -> None:
+        if not len(other.counts):
+            return
+        self._grow(total, other.means)
+        for theirs in torch.nonzero(other.counts)[:, 0].tolist():
+            count = int(other.counts[theirs])
+            self._add(int(to[theirs]), count, other.means[theirs], other.scatter[theirs])
+
+    def squares(self, span: Span) -> Tensor:
+        """Return what :class:`~lawscope.statistics.span.SpanSquares` would have summed, (G, 1 + R).
+
+        Σ ‖A(x − x̄_k)‖² over a group = Tr(A S_g Aᵀ) + n_g ‖A(x̄_g − x̄_k)‖².
+        """
+        result = self.means.new_zeros(len(span.group_counts), span.columns)
+        for g, count in enumerate(self.counts.tolist()):
+            inside = ((span.matrix @ self.scatter[g]) * span.matrix).sum(dim=1)
+            offset = span.matrix @ (self.means[g] - span.shift) - span.centres[:, g // span.folds]
+            result[g] = (inside + count * offset.square()) @ span.membership
+        return result
+
+    def state(self) -> dict[str, Tensor]:
+        return {"counts": self.counts, "means": self.means, "scatter": self.scatter}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        self.counts, self.means = state["counts"].to(torch.int64, copy=True), state["means"].clone()
+        self.scatter = state["scatter"].clone()
+
+    def _add(self, group: int, count: int, mean: Tensor, scatter: Tensor) -> None:
+        """Update one group by a part with its own count, mean and scatter (Chan et al. 1983)."""
+        before = int(self.counts[group])
+        total = before + count
+        delta = mean.to(self.means) - self.means[group]
+        self.scatter[group] += scatter.to(delta) + delta.outer(delta) * (before * count / total)
+        self.means[group] += delta * (count / total)
+        self.counts[group] = total
+
+    def _grow(self, total: int, like: Tensor) -> None:
+        have, d = len(self.counts), like.shape[1]
+        if total <= have:
+            return
+        means = torch.zeros(total, d, dtype=torch.float64, device=like.device)
+        scatter = torch.zeros(total, d, d, dtype=torch.float64, device=like.device)
+        means[:have], scatter[:have] = self.means.view(have, d), self.scatter.view(have, d, d)
+        self.counts = torch.cat([self.counts, self.counts.new_zeros(total - have)])
+        self.means, self.scatter = means, scatter

@@ -1,0 +1,300 @@
+"""Figures of studies, drawn as the paper draws them: log D against the layer index.
+
+A network is given as the numbers that a study keeps of it (``lawscope.studies.panels.measured``).
+Nothing here goes through pyplot, so drawing leaves no state behind and needs no display.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lawscope.formatting import MISSING, fixed, percent
+from lawscope.studies.panels import Label, Row, brief, label_of, middle
+from lawscope.studies.study import NOT_TRIED, Claim, NotTried, Numbers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe & Ito's colours, told apart by people with any colour vision, without the yellow that
+# vanishes on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+INK, SOFT, FAINT, RULE = "#1d2126", "#767d84", "#b4b9be", "#d9d9d9"
+X_LABEL, Y_LABEL = "layer index", "separation fuzziness"
+SMALL = 7.5
+# With seven colours, no two of 35 classes look the same.
+MARKERS = "os^Dv"
+PICTURES_PER_ROW = 4
+
+
+def grid(
+    rows: int, columns: int, title: str = "", panel: tuple[float, float] = (3.1, 2.6)
+) -> tuple[Figure, list[list[Axes]]]:
+    """An empty figure of panels."""
+    from matplotlib.figure import Figure
+
+    size = (max(4.2, panel[0] * columns), panel[1] * rows + (0.35 if title else 0))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    if title:
+        figure.suptitle(title, fontsize=12, color=INK)
+    return figure, [list(row) for row in axes]
+
+
+def law_grid(panels: Sequence[Sequence[tuple[str, Sequence[Row]]]], title: str = "") -> Figure:
+    """Panels of the law in rows and columns, each with its title and networks.
+
+    The first network of a panel is drawn in full with its numbers, further seeds faintly behind it.
+    """
+    columns = max(len(row) for row in panels)
+    figure, axes = grid(len(panels), columns, title)
+    for row, places in zip(panels, axes, strict=True):
+        for (name, networks), axis in zip(row, places, strict=False):
+            for other in networks[1:]:
+                draw_curve(axis, other, color=FAINT, zorder=1)
+            law_panel(axis, networks[0], name)
+        for axis in places[len(row) :]:
+            axis.set_axis_off()
+    label_outside(axes)
+    return figure
+
+
+def law_panel(axis: Axes, row: Row, title: str = "", color: str = COLOURS[0]) -> None:
+    """One network: D with its interval, the fitted line, and r, ρ and verdict in the corner."""
+    draw_curve(axis, row, color=color, line=True)
+    style_axis(axis, title)
+    corner(axis, law_note(row), y=0.96, va="top", linespacing=1.35)
+
+
+def law_figure(
+    panels: Sequence[Row], label: Label, title: str = "", *, row: str | None = None
+) -> Figure:
+    """Draw one panel of the law per panel of a study, with the chosen learning rate.
+
+    ``row`` is the setting that names the row of a panel; None draws one row.
+    """
+    rows: dict[Any, list[tuple[str, Sequence[Row]]]] = {}
+    for panel in panels:
+        name = f"{label_of(panel, label)}, lr {panel['chosen'][0]['lr']:g}"
+        rows.setdefault(panel[row] if row else None, []).append((name, panel["chosen"]))
+    return law_grid(list(rows.values()), title)
+
+
+def overlay(
+    axis: Axes, series: Sequence[tuple[str, Row]], title: str = "", *, graded: bool = False,
+    legend: str = "",
+) -> None:  # fmt: skip
+    """Several networks in one panel with a legend; graded colours for those in an order."""
+    for (name, row), color in zip(series, colours(len(series), graded), strict=True):
+        draw_curve(axis, row, color=color, label=name, connected=True)
+    style_axis(axis, title)
+    if axis.get_legend_handles_labels()[0]:
+        look = {"fontsize": 7, "title_fontsize": 7, "frameon": False}
+        axis.legend(title=legend or None, handlelength=1.4, labelspacing=0.25, **look)
+
+
+def draw_curve(
+    axis: Axes, row: Row, *, color: str, label: str | None = None, line: bool = False,
+    connected: bool = False, zorder: float = 2,
+) -> None:  # fmt: skip
+    """D of one network as points: joined, or with intervals and perhaps the fitted line."""
+    values = row["D"] or []
+    places = [i for i, value in enumerate(values) if value]
+    shown = [values[i] for i in places]
+    if not shown:
+        return
+    look: dict[str, Any] = {"color": color, "ms": 4, "lw": 1.2, "mec": "white", "mew": 0.5}
+    axis.plot(places, shown, "o-" if connected else "o", label=label, zorder=zorder + 0.2, **look)
+    if row.get("D_interval") and not connected:
+        ends = [(i, *row["D_interval"][i]) for i in places if None not in row["D_interval"][i]]
+        for index, low, high in ends:
+            axis.vlines(index, low, high, color=color, alpha=0.6, lw=1.4, zorder=zorder + 0.1)
+    if line and len(shown) == len(values) > 1:
+        axis.plot(places, fitted(shown), "-", color=color, lw=1.2, alpha=0.7, zorder=zorder)
+
+
+def fitted(values: Sequence[float]) -> list[float]:
+    """The least-squares line through log D, at every station.
+
+    Example:
+        >>> [round(v, 12) for v in fitted([8.0, 4.0, 2.0])]
+        [8.0, 4.0, 2.0]
+    """
+    logs = [math.log(value) for value in values]
+    middle, mean = (len(logs) - 1) / 2, math.fsum(logs) / len(logs)
+    spread = math.fsum((i - middle) ** 2 for i in range(len(logs)))
+    slope = math.fsum((i - middle) * log for i, log in enumerate(logs)) / spread
+    return [math.exp(mean + slope * (i - middle)) for i in range(len(logs))]
+
+
+def law_note(row: Row) -> str:
+    """What stands in the corner of a panel: r, ρ, their intervals, the verdict.
+
+    Example:
+        >>> row = {"r": -0.9987, "rho": 0.42, "interval": {"r": [-0.9991, -0.998]},
+        ...        "verdict": "holds", "fits": False, "accuracy": 0.957}
+        >>> print(law_note(row))
+        r = −0.999 [−0.999, −0.998]
+        ρ = 0.420
+        the law holds
+        fits 95.7 % of the samples
+    """
+    if row["r"] is None:
+        return "the training diverged" if row["verdict"] == "diverged" else "no line: D has no log"
+    lines = [f"r = {_between(row, 'r')}", f"ρ = {_between(row, 'rho')}"]
+    verdict = row["verdict"]
+    lines.append("it cannot be told" if verdict == "cannot be told" else f"the law {verdict}")
+    if not row.get("fits", True):
+        lines.append(f"fits {percent(row['accuracy'])} of the samples")
+    return "\n".join(lines)
+
+
+def _between(row: Row, name: str) -> str:
+    ends = row["interval"].get(name)
+    text = MISSING if row[name] is None else fixed(row[name], 3)
+    if not ends or None in ends:
+        return text
+    return f"{text} [{fixed(ends[0], 3)}, {fixed(ends[1], 3)}]"
+
+
+def style_axis(axis: Axes, title: str = "") -> None:
+    """A log scale, whole layer indices, a light grid; call it when everything is drawn."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_yscale("log")
+    _write_more_numbers(axis)
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    plain_axis(axis, title)
+
+
+def _write_more_numbers(axis: Axes) -> None:
+    """Where there are few powers of ten to write, plain numbers between them are written."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    def narrow() -> bool:
+        low, high = axis.get_ylim()
+        return high < 100 * low
+
+    def power(value: float, _: int | None) -> str:
+        return f"{value:g}" if narrow() else f"$10^{{{math.log10(value):.0f}}}$"
+
+    def between(value: float, _: int | None) -> str:
+        return f"{value:g}" if narrow() else ""
+
+    axis.yaxis.set_major_formatter(FuncFormatter(power))
+    axis.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.yaxis.set_minor_formatter(FuncFormatter(between))
+    axis.tick_params(axis="y", which="minor", labelsize=8, color=SOFT)
+
+
+def plain_axis(axis: Axes, title: str = "") -> None:
+    """The look of every panel, whatever its scales."""
+    axis.grid(visible=True, which="major", color=RULE, lw=0.5)
+    axis.set_axisbelow(True)
+    axis.tick_params(labelsize=8, color=SOFT)
+    for name in ("top", "right"):
+        axis.spines[name].set_visible(False)
+    if title:
+        axis.set_title(title, fontsize=9, color=INK)
+
+
+def label_outside(axes: Sequence[Sequence[Axes]], x: str = X_LABEL, y: str = Y_LABEL) -> None:
+    """Name the axes of a grid once: y at the left of each row, x below each column."""
+    for row in axes:
+        row[0].set_ylabel(y, fontsize=8.5, color=INK)
+    for column in zip(*axes, strict=True):
+        shown = [axis for axis in column if axis.axison]
+        if shown:
+            shown[-1].set_xlabel(x, fontsize=8.5, color=INK)
+
+
+def colours(count: int, graded: bool = False) -> list[str]:
+    """As many colours as asked for: distinct ones, or along viridis without its pale end.
+
+    Example:
+        >>> colours(2)
+        ['#0072B2', '#D55E00']
+        >>> len(set(colours(12, graded=True)))
+        12
+    """
+    if count <= len(COLOURS) and not graded:
+        return list(COLOURS[:count])
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["viridis"](0.88 * i / max(1, count - 1))) for i in range(count)]
+
+
+def note(what: str, claim: Claim, numbers: Numbers, write: Callable[[Any], str] = brief) -> str:
+    """Write what was measured for a claim, as the tables of claims do.
+
+    Verdicts do not stand in figures: they depend on the preset, and the table beside has them.
+
+    Example:
+        >>> claim = Claim("at least ten times", "", lambda n: n["ratio"], lambda x: x >= 10)
+        >>> note("D of width 20 over width 100", claim, {"ratio": [15.0, 12.0, 18.0]})
+        'D of width 20 over width 100: 15.0 [12.0, 18.0]'
+    """
+    try:
+        return f"{what}: {write(claim.value(numbers))}"
+    except NotTried:
+        return f"{what}: {NOT_TRIED}"
+
+
+def corner(axis: Axes, line: str, y: float = 0.04, va: str = "bottom", **how: Any) -> None:
+    """Write small words at the right of a panel."""
+    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
+    place: dict[str, Any] = {"transform": axis.transAxes, "ha": "right", "va": va}
+    axis.text(0.97, y, line, fontsize=SMALL, color=INK, bbox=box, **place, **how)
+
+
+def above(axis: Axes, lines: Iterable[str]) -> None:
+    """Write small lines above a panel, where points may lie in every corner."""
+    axis.set_title("\n".join(lines), fontsize=SMALL, color=INK, linespacing=1.35)
+
+
+def draw_seeds(
+    axis: Axes, places: Sequence[float], cells: Sequence[Sequence[Row]], name: str, *, color: str,
+    label: str, style: str = "o",
+) -> None:  # fmt: skip
+    """Draw every network as a point and the medians over seeds as a line, with gaps."""
+    numbers = [[row.get(name) for row in rows] for rows in cells]
+    for place, values in zip(places, numbers, strict=True):
+        there = [value for value in values if value is not None]
+        axis.plot([place] * len(there), there, style, color=color, ms=3, alpha=0.5)
+    axis.plot(places, [middle(v) for v in numbers], "-", color=color, lw=1.2, label=label)
+
+
+def legend_below(drawing: Figure, places: Sequence[Axes], used: int, **how: Any) -> None:
+    """Draw one legend for all panels, and nothing in the panels that are not used."""
+    for axis in places[used:]:
+        axis.set_axis_off()
+    handles, words = places[0].get_legend_handles_labels()
+    look = {"ncols": 3, "fontsize": 8, "frameon": False, **how}
+    drawing.legend(handles, words, loc="outside lower center", **look)
+
+
+def plane_pictures(
+    pictures: Sequence[Sequence[Sequence[float]]], labels: Sequence[int], names: Sequence[str], *,
+    titles: Sequence[str], title: str, legend: str = "",
+) -> Figure:  # fmt: skip
+    """Draw features of chosen classes as points in planes, one picture per layer.
+
+    Pictures stand in rows of four, with one legend of the class names below them all.
+    """
+    rows = -(-len(pictures) // PICTURES_PER_ROW)
+    figure, axes = grid(rows, min(PICTURES_PER_ROW, len(pictures)), title)
+    places = [axis for row in axes for axis in row]
+    for points, axis, heading in zip(pictures, places, titles, strict=False):
+        for label, name in enumerate(names):
+            own = [point for point, k in zip(points, labels, strict=True) if k == label]
+            x, y = zip(*own, strict=True)
+            color, marker = COLOURS[label % len(COLOURS)], MARKERS[label % len(MARKERS)]
+            axis.scatter(x, y, s=9, color=color, marker=marker, lw=0, label=name)
+        plain_axis(axis, heading)
+        axis.tick_params(labelbottom=False, labelleft=False)
+    look = {"markerscale": 2, "title": legend or None, "title_fontsize": 8}
+    legend_below(figure, places, len(pictures), ncols=min(5, len(names)), **look)
+    return figure

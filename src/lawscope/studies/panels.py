@@ -1,0 +1,421 @@
+"""Panels: networks that differ in learning rate and seed, and numbers by panel for claims.
+
+A panel is one cell of a paper's figure (an optimiser and a depth, a width, a dataset). Its
+candidates differ in learning rate and seed. He & Su 2023, appendix A.1: a network is trained with
+every learning rate of a grid, and the one with the best law in the last epoch is shown. Here only
+networks that fit their training set can be chosen, since the law is about the late phase of
+training. All candidates stay in the numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lawscope.errors import LawscopeWarning
+from lawscope.formatting import MISSING, fixed, number
+from lawscope.studies.plan import Training
+from lawscope.studies.study import NotTried, Numbers, is_number, per_seed
+
+if TYPE_CHECKING:
+    from lawscope.laws.separation.result import Separation
+    from lawscope.studies.lab import Lab
+
+Settings = Mapping[str, Any]
+Row = Mapping[str, Any]
+# A template of a row's entries, "{optimizer}, {depth} layers", or a function of the row.
+Label = str | Callable[[Any], str]
+# The name of a number, or a function of the row.
+Number = str | Callable[[Any], Any]
+RATES = {
+    "sgd": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
+    "momentum": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
+    "adam": [3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
+}
+FITS = 0.99
+
+
+def presets(
+    paper: Settings, cpu: Settings | None = None, smoke: Settings | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of every preset: the paper's, and what the others change of them.
+
+    Example:
+        >>> presets({"epochs": 600, "seeds": 3}, smoke={"epochs": 2})["smoke"]
+        {'epochs': 2, 'seeds': 3}
+    """
+    return {
+        "paper": dict(paper), "cpu": {**paper, **(cpu or {})}, "smoke": {**paper, **(smoke or {})},
+    }  # fmt: skip
+
+
+class Panels:
+    """The panels of a study: for each cell of a grid of settings, candidates to choose from.
+
+    ``candidates(settings, **cell)`` returns the trainings of one panel, one for each learning rate
+    and seed; ``axes`` are the names in a cell with those of their lists in the settings.
+
+    Example:
+        >>> from lawscope.studies.plan import Network
+        >>> def candidates(settings, depth):
+        ...     return sweep(Training(Network.of("feedforward", depth=depth)), [1e-3, 3e-3])
+        >>> panels = Panels(candidates, depth="depths")
+        >>> panels.cells({"depths": [4, 8]}), len(panels.plan({"depths": [4, 8]}))
+        ([{'depth': 4}, {'depth': 8}], 4)
+    """
+
+    def __init__(self, candidates: Callable[..., Sequence[Training]], **axes: str) -> None:
+        self.candidates = candidates
+        self._axes = axes
+
+    def cells(self, settings: Settings) -> list[dict[str, Any]]:
+        values = itertools.product(*(settings[name] for name in self._axes.values()))
+        return [dict(zip(self._axes, each, strict=True)) for each in values]
+
+    def plan(self, settings: Settings) -> list[Training]:
+        return [t for cell in self.cells(settings) for t in self.candidates(settings, **cell)]
+
+    def measure(self, lab: Lab) -> Numbers:
+        """Return ``{"panels": [{cell, "chosen": [row per seed], "runs": [all]}]}``."""
+        settings = lab.settings
+        panels = [
+            {**cell, **choice(lab, self.candidates(settings, **cell))}
+            for cell in self.cells(settings)
+        ]
+        return {"panels": panels}
+
+
+def label_of(row: Row, label: Label) -> str:
+    """Return the label of a row."""
+    return label.format(**row) if isinstance(label, str) else label(row)
+
+
+def number_of(row: Row, name: Number) -> Any:
+    """Return a number of a row."""
+    return row[name] if isinstance(name, str) else name(row)
+
+
+def by_panel(
+    panels: Iterable[Numbers], label: Label, name: Number, *, fitting: bool = True
+) -> dict[str, list[Any]]:
+    """Return one number of the chosen networks, one per seed, by the label of their panel.
+
+    A network that does not fit its training set has None, unless ``fitting`` is False.
+
+    Example:
+        >>> rows = [{"fits": True, "r": -0.99}, {"fits": False, "r": -0.98}]
+        >>> by_panel([{"depth": 8, "chosen": rows}], "{depth} layers", "r")
+        {'8 layers': [-0.99, None]}
+    """
+    found = {
+        label_of(panel, label): [
+            number_of(row, name) if row["fits"] or not fitting else None for row in panel["chosen"]
+        ]
+        for panel in panels
+    }
+    if not found:
+        raise NotTried("this preset has no such panel")
+    return found
+
+
+def last_d(row: Row) -> float | None:
+    """Return D at the last layer; None of a training that diverged."""
+    values: list[float] | None = row["D"]
+    return values[-1] if values else None
+
+
+def compare(
+    a: Sequence[Row], b: Sequence[Row], name: Number, how: Callable[[float, float], float], *,
+    fitting: bool = True,
+) -> list[float | None]:  # fmt: skip
+    """Compare one number of the networks ``a`` with that of ``b``, seed by seed.
+
+    None where a network lacks the number or, unless ``fitting`` is False, does not fit.
+
+    Example:
+        >>> import operator
+        >>> a = [{"seed": s, "r": -0.75, "fits": s != 1} for s in range(3)]
+        >>> b = [{"seed": s, "r": -0.25, "fits": True} for s in (2, 1, 0)]
+        >>> compare(a, b, "r", operator.sub), compare(a, b, "r", operator.truediv, fitting=False)
+        ([-0.5, None, -0.5], [3.0, 3.0, 3.0])
+    """
+    theirs = {row["seed"]: row for row in b}
+    found: list[float | None] = []
+    for ours in a:
+        pair = (ours, theirs[ours["seed"]])
+        first, second = (number_of(row, name) for row in pair)
+        usable = not fitting or all(row["fits"] for row in pair)
+        both = usable and first is not None and second is not None
+        found.append(how(first, second) if both else None)
+    return found
+
+
+def middle(values: Iterable[float | None]) -> float:
+    """Return the median of the numbers there are; NaN without any.
+
+    Example:
+        >>> middle([3.0, None, 1.0, 2.0])
+        2.0
+    """
+    there = [v for v in values if v is not None and not math.isnan(v)]
+    return statistics.median(there) if there else math.nan
+
+
+def mean(rows: Sequence[Row], name: str) -> float:
+    """Return the mean over seeds.
+
+    Example:
+        >>> mean([{"cosine": 0.25}, {"cosine": 0.75}], "cosine")
+        0.5
+    """
+    values = [row.get(name) for row in rows]
+    there = [value for value in values if value is not None]
+    if len(there) < len(values) or not there:
+        raise NotTried(f"a network has no {name}")
+    return float(sum(there)) / len(there)
+
+
+def spread(
+    rows: Sequence[Row], name: str, decimals: int, scale: float = 1.0,
+    over: Sequence[Row] | None = None,
+) -> str:  # fmt: skip
+    """Write median [min, max] over seeds, or of the differences to other networks, seed by seed.
+
+    Example:
+        >>> spread([{"a": 0.25}, {"a": 0.75}], "a", 1, 100)
+        '50.0 [25.0, 75.0]'
+    """
+    values = [row.get(name) for row in rows]
+    base = [0.0] * len(values) if over is None else [row.get(name) for row in over]
+    pairs = [(a, b) for a, b in zip(values, base, strict=True) if a is not None and b is not None]
+    if not pairs or len(pairs) < len(values):
+        return MISSING
+    found = [scale * (a - b) for a, b in pairs]
+    text = fixed(statistics.median(found), decimals)
+    if len(found) == 1:
+        return text
+    return f"{text} [{fixed(min(found), decimals)}, {fixed(max(found), decimals)}]"
+
+
+def brief(value: Any) -> str:
+    """Write a measured value in a few characters, several numbers as median [min, max]."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} {brief(inside)}" for key, inside in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _brief_list(value)
+    return str(value)
+
+
+def _brief_list(values: Sequence[Any]) -> str:
+    there = [v for v in values if is_number(v)]
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in there):
+        return ", ".join(brief(value) for value in values)
+    if not there:
+        return MISSING
+    missing = f" ({len(values) - len(there)} missing)" if len(there) < len(values) else ""
+    if len(there) == 1:
+        return brief(there[0]) + missing
+    median = statistics.median(there)
+    if all(isinstance(v, int) for v in there) and median == int(median):
+        median = int(median)
+    return f"{brief(median)} [{brief(min(there))}, {brief(max(there))}]{missing}"
+
+
+def collect(
+    rows: str, label: Label, value: Number, where: Callable[[Numbers], bool] = lambda row: True
+) -> Callable[[Numbers], dict[str, list[Any]]]:
+    """Return the value of a sentence: one number of every row of ``numbers[rows]``, by label.
+
+    Rows of the same label are seeds; a function may return a list over seeds.
+
+    Example:
+        >>> numbers = {"programs": [{"K": 3, "gap": 0.1}, {"K": 3, "gap": 0.2}, {"K": 4, "gap": 0}]}
+        >>> collect("programs", "K = {K}", "gap")(numbers)
+        {'K = 3': [0.1, 0.2], 'K = 4': [0]}
+    """
+
+    def read(numbers: Numbers) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for row in filter(where, numbers[rows]):
+            found.setdefault(label_of(row, label), []).extend(per_seed(number_of(row, value)))
+        if not found:
+            raise NotTried("this preset has none of these")
+        return found
+
+    return read
+
+
+def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
+    """Return the answer to a question: whether the numbers pass, and in which panels not.
+
+    Example:
+        >>> rises = yes_or_no(lambda x: x > 0)
+        >>> rises({"a": [1.0, 2.0]}), rises(-1.0), rises({"a": [1.0, None, 2.0]})
+        ('yes', 'no', 'in 2 of 3 cases')
+        >>> rises({"a": [1.0, -2.0], "b": [1.0], "c": [None]})
+        'yes in b; no in c; 1 of 2 in a'
+    """
+
+    def answer(measured: Any) -> str:
+        panels = measured if isinstance(measured, Mapping) else {"": measured}
+        passing = {
+            label: [v is not None and bool(test(v)) for v in per_seed(values)]
+            for label, values in panels.items()
+        }
+        words = {
+            label: "yes" if all(each) else f"{sum(each)} of {len(each)}" if any(each) else "no"
+            for label, each in passing.items()
+        }
+        kinds = sorted(set(words.values()), key=lambda word: (word != "yes", word != "no", word))
+        if len(kinds) == 1:
+            return kinds[0] if kinds[0] in ("yes", "no") else f"in {kinds[0]} cases"
+        return "; ".join(
+            f"{kind} in {', '.join(label for label, word in words.items() if word == kind)}"
+            for kind in kinds
+        )
+
+    return answer
+
+
+def medians(measured: Mapping[str, Any]) -> str:
+    """Return the answer to a question about the size of a number: its medians over the panels.
+
+    Example:
+        >>> medians({"a": [1.0, 2.0, 9.0], "b": [4.0]}), medians({"a": [1.5]})
+        ('2.00 to 4.00', '1.50')
+    """
+    found = sorted(middle(per_seed(values)) for values in measured.values())
+    ends = dict.fromkeys(brief(value) for value in (found[0], found[-1]))
+    return " to ".join(ends)
+
+
+def sweep(training: Training, rates: Iterable[float], seeds: int = 1) -> list[Training]:
+    """The same training with every learning rate and seed.
+
+    A seed is that of the first weights and of the order of the samples; the data stays the same.
+
+    Example:
+        >>> from lawscope.studies.plan import Network
+        >>> net = Training(Network.of("feedforward", depth=4))
+        >>> [(t.recipe.lr, t.seed, t.recipe.seed) for t in sweep(net, [0.1, 0.3], seeds=2)]
+        [(0.1, 0, 0), (0.3, 0, 0), (0.1, 1, 1), (0.3, 1, 1)]
+    """
+    return [
+        replace(training, seed=seed, recipe=replace(training.recipe, lr=lr, seed=seed))
+        for seed in range(seeds)
+        for lr in rates
+    ]
+
+
+def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
+    """What a study keeps of one network: how it was trained, how it ended, and the law on it.
+
+    ``how`` goes to :meth:`Lab.separation`. A training that diverged has no law: its numbers are
+    None and its verdict is "diverged".
+    """
+    lab.tell(f"measuring {training.describe()}")
+    run = lab.run(training)
+    ending = {
+        "lr": training.recipe.lr, "seed": training.seed, "loss": run.loss, "accuracy": run.accuracy,
+        "test_accuracy": run.test_accuracy, "fits": run.accuracy >= FITS,
+    }  # fmt: skip
+    if not math.isfinite(run.loss):
+        return {**_jsonable(ending), **_DIVERGED}
+    with quietly():
+        law = lab.separation(training, **how)
+    return {**_jsonable(ending), **law_numbers(law)}
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """No warnings of ours inside: a study measures hundreds of networks, and keeps them as text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LawscopeWarning)
+        yield
+
+
+_DIVERGED: Numbers = {
+    "D": None, "D_interval": None, "r": None, "rho": None, "half_life": None, "interval": {},
+    "verdict": "diverged", "warnings": [],
+}  # fmt: skip
+
+
+def law_numbers(law: Separation) -> Numbers:
+    """The law as JSON values: D per station, r, ρ, half-life, their 95 % intervals, verdict."""
+    fit = law.fit
+    interval = {"r": "pearson", "rho": "rho", "half_life": "half_life"}
+    return _jsonable({
+        "D": law.values.tolist(),
+        "D_interval": None if law.interval is None else law.interval.tolist(),
+        "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
+        "interval": {k: fit.interval[n] for k, n in interval.items() if n in fit.interval},
+        "verdict": law.verdict, "warnings": list(law.warnings),
+    })  # fmt: skip
+
+
+def straightest(runs: Sequence[Numbers]) -> Numbers:
+    """Of the runs that fit, the one with the smallest r; where none fits, the most accurate.
+
+    Lines through two points are equally straight; then the lowest D at the last layer decides.
+    """
+    fitting = [run for run in runs if run["fits"] and run["r"] is not None]
+    if not fitting:
+        return max(runs, key=lambda run: run["accuracy"] or 0.0)
+    return min(fitting, key=lambda run: (round(run["r"], 12), run["D"][-1]))
+
+
+def choice(lab: Lab, trainings: Sequence[Training], stations: str = "layers") -> Numbers:
+    """Measure every candidate and choose one for each seed."""
+    runs = [measured(lab, training, stations=stations) for training in trainings]
+    seeds = sorted({run["seed"] for run in runs})
+    chosen = [straightest([run for run in runs if run["seed"] == seed]) for seed in seeds]
+    brief = [{k: v for k, v in run.items() if k != "D_interval"} for run in runs]
+    return {"chosen": chosen, "runs": brief}
+
+
+def training_of(row: Numbers, trainings: Iterable[Training]) -> Training:
+    """The candidate that a row of numbers belongs to."""
+    return next(t for t in trainings if (t.recipe.lr, t.seed) == (row["lr"], row["seed"]))
+
+
+def pick(panels: Iterable[Numbers], **where: Any) -> Numbers:
+    """Return the panel with these settings.
+
+    Example:
+        >>> pick([{"depth": 4, "r": -0.9}, {"depth": 8, "r": -0.99}], depth=8)["r"]
+        -0.99
+    """
+    for panel in panels:
+        if all(panel[name] == value for name, value in where.items()):
+            return panel
+    wanted = ", ".join(f"{name} {value}" for name, value in where.items())
+    raise NotTried(f"this preset has no panel {wanted}")
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Spearman's correlation of two lists."""
+    if len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
+        raise NotTried("a rank correlation needs three pairs of different numbers")
+    from scipy.stats import spearmanr
+
+    return round(float(spearmanr(a, b).statistic), 12)
+
+
+def _jsonable(values: Numbers) -> Numbers:
+    # Here, because listing studies must not wait for numpy.
+    from lawscope.documents import drop_non_finite
+
+    cleaned: Numbers = drop_non_finite(values)
+    return cleaned

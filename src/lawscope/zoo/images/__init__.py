@@ -1,0 +1,1 @@
+"""Labelled images: the datasets of the papers by name, and datasets of your own."""

@@ -1,0 +1,1 @@
+"""Text: the King James Bible, labelled sentences, and their tokens."""

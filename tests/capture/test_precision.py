@@ -1,0 +1,104 @@
+"""Statistics keep their precision and device whatever autocast or default device is on."""
+
+import pytest
+import torch
+from tests import cases, oracles
+from torch import nn
+
+import lawscope as ls
+from lawscope.statistics.memory import STRATEGIES
+
+
+def bfloat16():
+    return torch.autocast("cpu", dtype=torch.bfloat16)
+
+
+class Casting(nn.Module):
+    """A network that runs in half precision on its own account."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *args, **kwargs):
+        with bfloat16():
+            return self.inner(*args, **kwargs)
+
+
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.c = nn.Linear(8, 16), nn.Linear(16, 16), nn.Linear(16, 4)
+
+    def forward(self, inputs, attention_mask):
+        return self.c(torch.relu(self.b(torch.relu(self.a(inputs)))).mean(1))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_intervals_are_the_same_with_and_without(strategy):
+    x, y = cases.vectors() + 20, cases.labels()
+    # Layers that autocast leaves in float32, so that nothing but a statistic can be rounded.
+    network = nn.Sequential(nn.Softplus(), nn.LeakyReLU(), nn.ELU())
+    plain = ls.separation(network, (x, y), stations="*", strategy=strategy)
+    inside = ls.separation(Casting(network), (x, y), stations="*", strategy=strategy)
+    with bfloat16():
+        outside = ls.separation(network, (x, y), stations="*", strategy=strategy)
+    for result in (inside, outside):
+        assert result.values[-3:] == pytest.approx(plain.values[-3:], rel=1e-12)
+        assert result.interval[-3:] == pytest.approx(plain.interval[-3:], rel=1e-9)
+
+
+def test_a_masked_mean_is_not_rounded():
+    y = cases.labels()
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(len(y), 6, 8, generator=generator) + 50
+    mask = torch.ones(len(y), 6, dtype=torch.long)
+    mask[::3, 4:] = 0
+    model = Casting(Tokens())
+    with torch.no_grad(), bfloat16():
+        hidden = torch.relu(model.inner.a(x))
+    shares = (mask / mask.sum(1, keepdim=True)).double()
+    batches = [{"inputs": x, "attention_mask": mask, "labels": y}]
+    result = ls.separation(model, batches, uncertainty=None)
+    with bfloat16():
+        outside = ls.separation(Tokens(), batches, uncertainty=None)
+    for measured in (result, outside):
+        for value, tokens in zip(measured.values, (x, hidden), strict=False):
+            pooled = torch.einsum("btc,bt->bc", tokens.double(), shares)
+            assert value == pytest.approx(oracles.fuzziness(pooled, y), rel=1e-3)
+
+
+def batches():
+    x, y = cases.vectors(), cases.labels()
+    return [(x[:40], y[:40]), (x[40:], y[40:])]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_separation_is_the_same_whatever_the_default(strategy):
+    model, data = cases.sequential(), batches()
+    expected = ls.separation(model, data, strategy=strategy)
+    with torch.device("meta"):
+        result = ls.separation(model, data, strategy=strategy)
+    assert result.values == pytest.approx(expected.values, rel=1e-12)
+    assert result.interval == pytest.approx(expected.interval, rel=1e-9)
+
+
+def test_bootstrap_and_collapse_are_the_same_whatever_the_default():
+    model, data = cases.sequential(), batches()
+    expected = ls.separation(model, data, uncertainty="bootstrap"), ls.collapse(model, data)
+    with torch.device("meta"):
+        result = ls.separation(model, data, uncertainty="bootstrap"), ls.collapse(model, data)
+    assert result[0].interval == pytest.approx(expected[0].interval, rel=1e-12)
+    assert result[1].nc1 == pytest.approx(expected[1].nc1, rel=1e-12)
+
+
+def test_numbers_of_arrays_are_the_same_whatever_the_default():
+    x, y = cases.vectors(), cases.labels()
+    fuzziness = ls.fuzziness(x, y)
+    line = torch.cat([x] * 4)[:, :1], torch.cat([x] * 4)[:, 3]
+    residual = ls.prediction_residual(*line)
+    with torch.device("meta"):
+        assert ls.fuzziness(x, y) == pytest.approx(fuzziness, rel=1e-12)
+        assert ls.fuzziness(x.numpy(), y.tolist()) == pytest.approx(fuzziness, rel=1e-12)
+        assert ls.prediction_residual(*line) == pytest.approx(residual, rel=1e-12)

@@ -1,0 +1,304 @@
+"""The fit against numpy, intervals against closed forms, every rule and its advice both ways."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lawscope.laws.collapse.advice import merged_classes
+from lawscope.laws.collapse.metrics import NC1
+from lawscope.laws.collapse.verdict import judge_collapse
+from lawscope.laws.line import fit_line, half_life
+from lawscope.laws.next_token import advice as next_token_advice
+from lawscope.laws.next_token import verdict as next_token
+from lawscope.laws.separation.advice import advise
+from lawscope.laws.separation.verdict import RULE, judge
+from lawscope.laws.uncertainty import Replicates
+
+NOISE = np.random.default_rng(0).normal(size=(8, 12))
+
+
+def replicates(curve, spread):
+    """Jackknife replicates whose standard error is about ``spread``."""
+    noise = NOISE[:, : len(curve)]
+    return Replicates(curve + spread / math.sqrt(8) * noise, "jackknife")
+
+
+def verdict(curve, spread):
+    curve = np.array(curve, dtype=float)
+    again = replicates(curve, spread)
+    return judge(fit_line(np.exp(curve), again), curve, again)
+
+
+@given(st.lists(st.floats(-20, 20), min_size=3, max_size=20).filter(lambda v: np.std(v) > 1e-3))
+def test_the_fit_is_numpys(log_values):
+    curve = np.array(log_values)
+    fit = fit_line(np.exp(curve))
+    slope, intercept = np.polyfit(np.arange(len(curve)), curve, 1)
+    assert fit.slope == pytest.approx(slope, abs=1e-9)
+    assert fit.intercept == pytest.approx(intercept, abs=1e-8)
+    r = np.corrcoef(np.arange(len(curve)), curve)[0, 1]
+    assert fit.pearson == pytest.approx(r, abs=1e-9)
+    assert fit.residuals.sum() == pytest.approx(0, abs=1e-8)
+    assert fit.rho == pytest.approx(math.exp(slope))
+
+
+def test_the_papers_half_life():
+    """ρ = 0.818 gives 3.45 layers (He & Su 2023)."""
+    assert half_life(math.log(0.818)) == pytest.approx(3.45, abs=0.005)
+    assert half_life(0.1) == math.inf
+
+
+def test_fewer_than_two_points_and_zeros_have_no_line():
+    assert math.isnan(fit_line(np.array([1.0])).slope)
+    assert math.isnan(fit_line(np.array([1.0, 0.0, 2.0])).pearson)
+    assert math.isnan(fit_line(np.array([2.0, 2.0, 2.0])).pearson)
+
+
+def test_jackknife_interval_of_a_slope_is_students():
+    """For a linear statistic of equal folds it is mean ± t·s/√F, known in closed form."""
+    from scipy.stats import t
+
+    rng = np.random.default_rng(1)
+    folds = rng.normal(size=(10, 5))
+    curve = folds.mean(axis=0)
+    deleted = (folds.sum(axis=0) - folds) / 9
+    low, high = Replicates(deleted, "jackknife").interval(lambda c: c, curve)
+    width = t.ppf(0.975, 9) * folds.std(axis=0, ddof=1) / math.sqrt(10)
+    assert low == pytest.approx(curve - width)
+    assert high == pytest.approx(curve + width)
+
+
+def test_bootstrap_interval_is_reversed():
+    curves = np.exp(np.random.default_rng(2).normal(size=(4000, 1)))
+    low, high = Replicates(curves, "bootstrap").interval(lambda c: c, np.array([1.0]))
+    q = np.quantile(curves, [0.025, 0.975])
+    assert (low[0], high[0]) == pytest.approx((2 - q[1], 2 - q[0]))
+
+
+def test_verdict_holds_and_its_three_ways_to_fail():
+    outlier = -0.5 * np.arange(12.0)
+    outlier[5] -= 1.6
+    for curve, spread, expected, said in (
+        (-0.5 * np.arange(8), 0.02, "holds", ""),
+        (-0.05 * np.arange(8), 0.005, "does not hold", "less than a halving"),
+        (+0.5 * np.arange(8), 0.02, "does not hold", "D rises"),
+        (-np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 3.0, 6.0]), 0.02, "does not hold", "uneven"),
+        (outlier, 0.001, "does not hold", ""),
+    ):
+        found, reason = verdict(curve, spread)
+        assert (found, said in reason) == (expected, True), reason
+
+
+def test_verdict_cannot_be_told():
+    line = -0.5 * np.arange(8)
+    assert verdict(line, 3.0)[0] == "cannot be told"
+    assert verdict(line[:3], 0.01) == (
+        "cannot be told",
+        "3 stations are too few to tell a line from a bend; at least 4 are needed.",
+    )
+    fit = fit_line(np.exp(line))
+    assert judge(fit, line, None)[0] == "cannot be told"
+    dead = line.copy()
+    dead[2] = np.nan
+    assert "no logarithm" in verdict(dead, 0.01)[1]
+    assert "four stations" in RULE
+
+
+def advice(curve, spread=0.01, others=None, counts=(100, 100), again=None):
+    curve = np.array(curve, dtype=float)
+    again = replicates(curve, spread) if again is None else again
+    fit = fit_line(np.exp(curve), again)
+    result = SimpleNamespace(
+        verdict=judge(fit, curve, again)[0],
+        granularity="layers",
+        stations=[f"s{i}" for i in range(len(curve))],
+        values=np.exp(curve),
+        fit=fit,
+        replicates=again,
+        granularities={"layers": fit, **(others or {})},
+        counts=np.array(counts),
+    )
+    return advise(result)
+
+
+def test_advice_on_depth_names_the_layer_after_which_nothing_happens():
+    sentence = advice([0, -1, -2, -3, -4, -3.98, -3.97, -3.96])[0]
+    assert sentence.startswith("Depth beyond layer 4 ('s4') does nothing here: the last 3 layers")
+    flat = [0, 0.1, 0.2, 0.1, 0.3]
+    assert "does not lower D (from 1 to 1.35), as if untrained: check" in advice(flat)[0]
+    merged = advice(flat, counts=(500, 5))[0]
+    assert "rare classes had merged (there are between 5 and 500 samples per class)" in merged
+
+
+def test_advice_on_balance_both_ways():
+    assert "train longer" in advice([0, -3, -6, -9, -9.3, -9.6, -9.9])[0]
+    assert "unfreeze it" in advice([0, -0.3, -0.6, -0.9, -4, -7, -10])[0]
+
+
+def test_advice_on_granularity_risers_and_samples():
+    straight = fit_line(np.exp(-np.arange(6.0)))
+    said = advice([0, -0.2, -0.2, -2, -2.1, -4, -4.2, -7], others={"blocks": straight})
+    assert any("By blocks the line is straighter" in s for s in said)
+    assert any("2 layers raise D: 's2', 's4'." in s for s in advice([0, -2, -1, -4, -3, -6]))
+    curve = -0.5 * np.arange(8)
+    biased = Replicates(curve - 0.05 + 0.001 * NOISE[:, :8], "jackknife")
+    assert "as few as 7" in advice(curve, counts=(7, 20), again=biased)[-1]
+
+
+def test_advice_names_where_an_uneven_curve_leaves_its_line():
+    curve = [0, -1, -2, -3, -6, -6.5, -7, -7.5, -8, -12]
+    said = advice(curve, spread=0.1)[0]
+    assert said.startswith("D falls, but unevenly: 's8' leaves the line most, with 4.39")
+
+
+def test_a_law_that_holds_is_the_advice():
+    assert advice(-0.5 * np.arange(8))[0].startswith("The law holds: each layer keeps about 61%")
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ((-0.999, -0.985), "holds"),
+        ((-0.999, -0.970), "cannot be told"),
+        ((-0.975, -0.960), "does not hold"),
+    ],
+)
+def test_the_whole_interval_of_r_decides(ends, expected):
+    """Each end matters: r itself is the same in all three."""
+    curve = -0.5 * np.arange(8)
+    again = replicates(curve, 0.02)
+    fit = fit_line(np.exp(curve), again)
+    judged = dataclasses.replace(fit, interval={**fit.interval, "pearson": ends})
+    assert judge(judged, curve, again)[0] == expected
+
+
+SIMPLEX = 1.5 * np.eye(3) - 0.5
+
+
+def collapse_verdict(papyan=0.01, angle=0.0, nc3=0.0, nc4=0.001, spread=1e-6):
+    """The verdict on three classes whose numbers are off the predicted by as much."""
+    measured = SIMPLEX + angle * (1 - np.eye(3))
+    interval = {"D": (3 * papyan - spread, 3 * papyan + spread), "nc4": (nc4 - 1e-6, nc4 + 1e-6)}
+    predicted = SimpleNamespace(cosines=SIMPLEX, nc3=0.2)
+    found = judge_collapse(
+        NC1(3 * papyan, papyan, 0.0), measured, 0.2 + nc3, nc4, interval, predicted
+    )
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "outside"),
+    [
+        ("papyan", 0.099, 0.101),
+        ("angle", 0.099, 0.101),
+        ("nc3", 0.099, 0.101),
+        ("nc3", -0.099, -0.101),
+        ("nc4", 0.0099, 0.0101),
+    ],
+)
+def test_each_of_the_four_bars_decides(name, inside, outside):
+    assert collapse_verdict() == "holds"
+    assert collapse_verdict(**{name: inside}) == "holds"
+    assert collapse_verdict(**{name: outside}) == "does not hold"
+
+
+def test_an_interval_across_the_bar_settles_nothing():
+    assert collapse_verdict(papyan=0.099, spread=0.1) == "cannot be told"
+    assert collapse_verdict(papyan=math.nan) == "cannot be told"
+
+
+def test_classes_are_merged_from_a_cosine_of_nine_tenths():
+    pair = np.array([[1.0, 0.89], [0.89, 1.0]])
+    assert merged_classes(pair) == []
+    assert merged_classes(pair + 0.02) == [[0, 1]]
+
+
+def measured(curve, noise=1e-4, folds=5):
+    """A curve of log PR with jackknife replicates that differ by ``noise``."""
+    curve = np.asarray(curve, dtype=np.float64)
+    wobble = np.random.default_rng(0).normal(size=(folds, len(curve)))
+    replicates = Replicates(curve + noise * (wobble - wobble.mean(axis=0)), "jackknife")
+    return fit_line(np.exp(curve), replicates), curve, replicates
+
+
+def advice_on_tokens(curve, verdict, n=10_000, control=None):
+    fit, curve, replicates = measured(curve)
+    result = SimpleNamespace(
+        verdict=verdict,
+        blocks=["embedding", *(f"h.{i}" for i in range(len(curve)))],
+        pr=np.exp([0, *curve]),
+        fit=fit,
+        replicates=replicates,
+        n=n,
+        d=16,
+        control=control,
+    )
+    return next_token_advice.advise(result)
+
+
+LINE = -0.02 * np.arange(10)
+
+
+@pytest.mark.parametrize(
+    ("curve", "noise", "verdict", "said"),
+    [
+        (LINE, 1e-4, "holds", "r = -1.0000"),
+        (-LINE, 1e-4, "does not hold", "PR rises with depth, as in an untrained network"),
+        (LINE * 0, 1e-2, "cannot be told", "does not settle whether PR falls"),
+        (LINE + 0.1 * (np.arange(10) % 2), 1e-5, "does not hold", "progress per block is uneven"),
+        (LINE, 0.1, "cannot be told", "does not settle"),
+        (LINE[:3], 1e-4, "cannot be told", "3 blocks are too few"),
+        (np.where(LINE < -0.1, np.nan, LINE), 1e-4, "cannot be told", "no logarithm"),
+    ],
+)
+def test_rule_of_next_tokens(curve, noise, verdict, said):
+    fit, curve, replicates = measured(curve, noise)
+    given, reason = next_token.judge(fit, curve, replicates, n=10_000, d=16)
+    assert (given, said in reason) == (verdict, True), reason
+
+
+def test_too_few_tokens_decide_nothing():
+    fit, curve, replicates = measured(LINE)
+    assert next_token.judge(fit, curve, replicates, n=700, d=16)[0] == "cannot be told"
+    assert next_token.judge(fit, curve, None, n=10_000, d=16)[0] == "cannot be told"
+    assert "95 %" in next_token.RULE
+
+
+@pytest.mark.parametrize(
+    ("last", "blocks", "side"),
+    [([0.1], 1, "above"), ([-0.1], 1, "below"), ([0.1, 0.2], 2, "above")],
+)
+def test_a_bend_at_the_end_is_named(last, blocks, side):
+    curve = LINE.copy()
+    curve[-len(last) :] += last
+    _, curve, replicates = measured(curve)
+    bend = next_token.find_bend(curve, replicates)
+    assert bend.blocks == blocks
+    assert bend.share == pytest.approx(last[-1] / 0.18, rel=0.05)
+    said = advice_on_tokens(curve, "holds")
+    assert any(f"{side} the line" in sentence and "'h.9'" in sentence for sentence in said)
+
+
+def test_a_straight_line_has_no_bend():
+    _, curve, replicates = measured(LINE)
+    assert next_token.find_bend(curve, replicates) is None
+    noisy = LINE.copy()
+    noisy[-1] += 0.1
+    assert next_token.find_bend(*measured(noisy, noise=0.5)[1:]) is None
+    assert next_token.find_bend(curve, None) is None
+
+
+def test_advice_on_next_tokens_rests_on_numbers():
+    said = advice_on_tokens
+    assert said(LINE, "holds")[0].startswith("The law holds: each block keeps about 98.02%")
+    assert "check that the weights were loaded" in said(-LINE, "does not hold")[0]
+    assert said(-LINE, "cannot be told", n=100)[0].startswith("Measure 700 tokens more")
+    control = SimpleNamespace(fit=measured(-LINE)[0])
+    assert "untrained has r = 1.000" in said(LINE, "holds", control=control)[-1]
+    uneven = LINE + 0.1 * (np.arange(10) == 4)
+    assert "'h.4' leaves the line most" in said(uneven, "does not hold")[0]

@@ -1,0 +1,163 @@
+"""What the three laws say about themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from made_up import FALLING, PR, make_collapse, make_next_token, make_separation
+
+from lawscope.formatting import describe_settings
+from lawscope.laws.line import fit_line
+from lawscope.laws.separation.verdict import judge
+from lawscope.laws.uncertainty import Replicates
+from lawscope.names import short_names
+from lawscope.section import Bars, Curve, HeatMap, Lines, Section
+
+
+def check_tables(section: Section) -> None:
+    for table in section.tables:
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+        assert all(isinstance(cell, str) for row in table.rows for cell in row)
+
+
+def test_the_separation_section_carries_curve_line_control_and_classes() -> None:
+    result = make_separation()
+    section = result.section()
+    check_tables(section)
+    curve, residuals, _, lines = section.charts
+    assert isinstance(curve, Curve)
+    assert isinstance(residuals, Curve)
+    assert isinstance(lines, Lines)
+    assert result.control is not None
+    assert np.array_equal(curve.values, FALLING)
+    assert curve.control is result.control.values
+    assert curve.fitted is not None
+    assert np.allclose(np.log(FALLING / curve.fitted), result.fit.residuals)
+    assert np.allclose(residuals.values, result.fit.residuals)
+    assert lines.values.shape == (3, 8)
+    assert section.numbers[0].control == "1.040"
+    assert section.papers == ("separation",)
+    assert "untrained D" in section.tables[0].columns
+    alone = make_separation(control=False, interval=False).section()
+    check_tables(alone)
+    assert "95 %" not in alone.tables[0].columns
+    assert not any(each.control or each.interval for each in alone.numbers)
+
+
+def test_steps_are_shares_of_the_whole() -> None:
+    equal = make_separation(values=[16.0, 8.0, 4.0, 2.0]).section().charts[2]
+    assert isinstance(equal, Bars)
+    assert np.allclose(equal.values, math.log(2))
+    assert equal.reference == pytest.approx(math.log(2))
+    assert equal.notes == ["× 0.500, 100 % of share"] * 3
+    rising = make_separation(values=[8.0, 4.0, 6.0, 1.0]).section().charts[2]
+    assert isinstance(rising, Bars)
+    assert rising.notes[1] == "× 1.50"
+    assert "Red bars raise D" in rising.note
+    assert make_separation(values=[2.0, 4.0]).section().charts[2].reference is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("values", [[3.0], [8.0, np.nan, 2.0], [np.nan, 4.0, 2.0], [0.0, np.inf]])
+def test_odd_curves_still_make_a_section(values: list[float]) -> None:
+    check_tables(make_separation(values=values).section())
+    check_tables(make_next_token(pr=[0.9, *values], interval=False).section())
+
+
+def test_a_rising_curve_is_said_to_rise() -> None:
+    """D growing 136-fold was printed as falling by a factor of 0.00734, and R as 25214 %."""
+    values = np.geomspace(1, 136, 6)
+    curves = np.log(values) + 0.001 * np.random.default_rng(0).normal(size=(10, 6))
+    replicates = Replicates(curves, "jackknife")
+    verdict, reason = judge(fit_line(values, replicates), np.log(values), replicates)
+    assert verdict == "does not hold"
+    assert "rises by a factor of 136" in reason
+    numbers = make_separation(values=values).section().numbers
+    assert numbers[-1].value == "× 136"
+    half_life = numbers[2]
+    assert (half_life.value, half_life.interval) == ("∞", "")
+
+
+def test_the_collapse_section_writes_zero_as_zero_and_accuracy() -> None:
+    """Predictions of 1e-16 stood in tables as 1.13e-16; the column was called "told right"."""
+    result = make_collapse(tuple("abcde"), 0)
+    assert result.predicted is not None
+    assert 0 < abs(result.predicted.nc3) < 1e-9
+    section = result.section()
+    check_tables(section)
+    predicted = [row[4] for row in section.tables[0].rows]
+    assert "0" in predicted
+    assert not any("e−1" in cell for cell in predicted)
+    assert "accuracy" in section.tables[1].columns
+    assert "minority" not in " ".join(row[0] for row in section.tables[0].rows)
+    assert section.facts[0] == "accuracy 100 %"
+    chart = section.charts[0]
+    assert isinstance(chart, HeatMap)
+    assert (chart.low, chart.high, chart.scale_label) == (-1, 1, "cosine; 5 classes")
+    assert not any("Head: head" in words or "told right" in words for words in section.findings)
+
+
+def test_the_collapse_section_puts_the_largest_classes_first() -> None:
+    found = make_collapse(("rare", "few", "b", "c", "d"), 2)
+    turned = dataclasses.replace(found, training_counts=np.array([1.0, 2.0, 60.0, 60.0, 60.0]))
+    chart = turned.section().charts[0]
+    assert isinstance(chart, HeatMap)
+    assert list(chart.rows) == ["b", "c", "d", "few", "rare"]
+    assert chart.scale_label == "cosine; 5 classes, largest first"
+    many = make_collapse(tuple(f"class {k}" for k in range(100)), 30).section()
+    check_tables(many)
+    assert len(many.tables[1].rows) == 60
+    assert "nearest rival" in many.tables[1].caption
+
+
+def test_the_next_token_section_leaves_the_embedding_out_of_the_line() -> None:
+    result = make_next_token()
+    section = result.section()
+    check_tables(section)
+    curve, residuals = section.charts
+    assert isinstance(curve, Curve)
+    assert curve.fitted is not None
+    assert np.isnan(curve.fitted[0])
+    assert np.allclose(np.log(PR / curve.fitted)[1:], result.fit.residuals)
+    assert np.isnan(residuals.values[0])  # type: ignore[union-attr]
+    several = make_next_token(others={"current": make_next_token(control=False)}).section()
+    check_tables(several)
+    assert isinstance(several.charts[2], Lines)
+
+
+def test_settings_are_words() -> None:
+    """Lists of equal entries, bytes and 16 digits were printed as JSON."""
+    settings = {
+        "strategy": ["held"] * 3 + ["batch", "held"],
+        "memory_bytes": 512_000_000,
+        "train_loss": 0.001257842406630516,
+        "frame": {"before": [], "bos": None, "on": True},
+        "many": list(range(100)),
+        "samples": 60_000,
+    }
+    rows = dict(describe_settings(settings))
+    assert rows["strategy"] == "held × 3, batch, held"
+    assert rows["memory"] == "512 MB"
+    assert rows["train loss"] == "0.001258"
+    assert (rows["frame.before"], rows["frame.bos"], rows["frame.on"]) == ("none", "none", "yes")
+    assert rows["many"].endswith("92 more")
+    assert rows["samples"] == "60\u202f000"
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["input", "net.body.stages.0.relu", "net.body.stages.1.relu"],
+         ["input", "stages.0", "stages.1"]),
+        (["conv1 → relu", "conv2 → relu"], ["conv1", "conv2"]),
+        (["features.0", "classifier.1"], ["features.0", "classifier.1"]),
+        (["a.b", "a.b", "a.c"], ["b", "b", "c"]),
+        (["x.norm", "norm"], ["x.norm", "norm"]),
+        (["a.b.x", "a.c.x", "b"], ["a.b.x", "a.c.x", "b"]),
+        ([], []),
+    ],
+)  # fmt: skip
+def test_short_names_keep_what_tells_stations_apart(names: list[str], short: list[str]) -> None:
+    assert short_names(names) == short

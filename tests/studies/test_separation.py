@@ -1,0 +1,245 @@
+"""What the studies of separation compute and train by themselves."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+from tests import oracles
+from tests.studies.examples.separation import EXAMPLES
+from tests.studies.memory import Memory
+
+from lawscope.laws.separation.law import separation
+from lawscope.studies import registry
+from lawscope.studies.lab import Lab
+from lawscope.studies.plan import with_starts
+from lawscope.studies.separation import (
+    classwise,
+    depth,
+    frozen,
+    layer_rates,
+    pca,
+    pretraining,
+    robustness,
+    transfer,
+)
+from lawscope.studies.study import HOLDS
+from lawscope.zoo.networks.catalogue import build
+
+NAMES = registry.choose("separation")
+
+
+def smoke(name, **changed):
+    return {**registry.find(f"separation/{name}").settings["smoke"], **changed}
+
+
+def unfitted(numbers):
+    """The same numbers of networks that do not fit their training set."""
+    if isinstance(numbers, dict):
+        changed = {k: unfitted(v) for k, v in numbers.items()}
+        return {**changed, "fits": False, "accuracy": 0.5} if "fits" in numbers else changed
+    return [unfitted(v) for v in numbers] if isinstance(numbers, list) else numbers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_claim_about_fitting_networks_holds_for_others(name):
+    judged = registry.find(name).judge({"network": unfitted(EXAMPLES[name][0])}).claims
+    about = [c for c in judged if " fit" in c.text and "fitting or not" not in c.text]
+    assert [claim.text for claim in about if claim.verdict == HOLDS] == []
+
+
+def keys(name, preset="cpu"):
+    study = registry.find(f"separation/{name}")
+    return set(with_starts(study.plan(study.settings[preset])))
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "preset", "shared"),
+    [
+        ("classwise", "optimizers", "cpu", 5),
+        ("test-data", "optimizers", "cpu", 5),
+        ("pca", "optimizers", "cpu", 5),
+        ("imbalance", "optimizers", "cpu", 9),
+        ("sample-size", "optimizers", "cpu", 3),
+        ("width", "optimizers", "paper", 5),
+        ("depth", "optimizers", "cpu", 6),
+        ("depth", "datasets", "cpu", 12),
+        ("emergence", "optimizers", "cpu", 3),
+        ("layer-rates", "datasets", "cpu", 3),
+        ("pretraining", "optimizers", "cpu", 3),
+        ("frozen", "datasets", "cpu", 3),
+        ("robustness", "frozen", "cpu", 27),
+        ("robustness", "emergence", "cpu", 9),
+        ("reactivation", "frozen", "cpu", 15),
+    ],
+)
+def test_studies_share_their_trainings(name, other, preset, shared):
+    assert len(keys(name, preset) & keys(other, preset)) == shared
+
+
+def test_the_time_of_a_study_stands_in_one_place():
+    """``minutes``, which ``lawscope study list`` prints; docstrings that repeat it go stale."""
+    for name in NAMES:
+        module = f"lawscope.studies.{name.replace('/', '.').replace('-', '_')}"
+        assert "minute" not in importlib.import_module(module).__doc__, name
+
+
+# Formulas.
+
+
+def test_plane_agrees_with_scikit_learn_up_to_signs():
+    features = np.random.default_rng(1).normal(size=(50, 6)) @ np.diag([5, 3, 2, 1, 1, 1])
+    theirs = PCA(n_components=2).fit_transform(features)
+    ours = pca.plane(torch.from_numpy(features)).abs().numpy()
+    assert ours == pytest.approx(np.abs(theirs), rel=1e-6)
+
+
+def test_folds_leave_every_sample_out_once():
+    y = torch.tensor([0] * 25 + [1] * 12)
+    parts = [
+        x.flatten().tolist() for x, _ in classwise.all_but_one_fold(torch.arange(37.0)[:, None], y)
+    ]
+    left_out = [set(range(37)) - set(part) for part in parts]
+    assert sorted(i for fold in left_out for i in fold) == list(range(37))
+    assert all(2 <= len([i for i in fold if i < 25]) <= 3 for fold in left_out)
+
+
+def test_lowest_takes_fitting_candidates_first():
+    runs = [
+        {"seed": 0, "fits": True, "last": 2.0},
+        {"seed": 0, "fits": True, "last": 3.0},
+        {"seed": 0, "fits": False, "last": 1.0},
+        {"seed": 1, "fits": False, "last": 4.0},
+        {"seed": 1, "fits": False, "last": None},
+    ]
+    assert depth.lowest({"chosen": [{"seed": 0}, {"seed": 1}], "runs": runs}) == [2.0, 4.0]
+
+
+def test_the_best_depth_is_the_smallest_within_one_standard_error():
+    panels = [
+        {"depth": 2, "D": [9.0, 9.0]},
+        {"depth": 4, "D": [3.0, 3.0]},
+        {"depth": 6, "D": [1.0, math.e**2]},
+    ]
+    compared = depth.compare_depths(panels, lambda each: each["D"])
+    assert compared["mean"] == pytest.approx([9.0, 3.0, math.e])
+    assert compared["error"] == pytest.approx([0.0, 0.0, 1.0])
+    assert compared["depth"] == 6
+    assert depth.best_depth(compared) == 4
+    one_seed = depth.compare_depths(panels, lambda each: each["D"][:1])
+    assert depth.best_depth(one_seed) == 6
+
+
+def test_convergence_is_for_good():
+    epochs = [0, 10, 20, 30, 40]
+    assert layer_rates.find_convergence(epochs, [1.0, 0.5, 0.9, 0.52, 0.5]) == 30
+    assert layer_rates.find_convergence(epochs, [0.5] * 5) == 0
+    assert layer_rates.find_convergence(epochs, [0.5, 0.5, 0.5, 0.5, 0.9]) == 40
+
+
+# Trained networks.
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return Memory()
+
+
+def same(a, b, children):
+    """Whether two state dictionaries agree in the weights of layers, running statistics aside."""
+    names = [n for n in a if n.split(".")[0] in children and "running" not in n and "num_" not in n]
+    assert names
+    return all(torch.equal(a[name], b[name]) for name in names)
+
+
+def layers(first, last):
+    return {f"layer{i}" for i in range(first, last + 1)}
+
+
+def test_frozen_layers_keep_their_weights_and_the_others_learn(memory):
+    training = frozen.frozen(smoke("frozen", seeds=1))[0]
+    memory.train([training])
+    second, first = (memory.run(t).weights[2] for t in (training, training.start))
+    torch.manual_seed(0)
+    untrained = build("feedforward", depth=6).state_dict()
+    upper = layers(4, 5) | {"head"}
+    assert same(first, untrained, upper)
+    assert not same(first, untrained, layers(1, 3))
+    assert same(second, first, layers(1, 3))
+    assert not same(second, first, upper)
+
+
+def test_pretraining_keeps_ten_layers_and_transfer_the_lower_half(memory):
+    new = pretraining.extended(smoke("pretraining", seeds=1, rates=[1e-3]))[0]
+    memory.train([new])
+    ours, theirs = (memory.run(t).network().state_dict() for t in (new, new.start))
+    assert same(ours, theirs, layers(1, 2))
+    assert not same(ours, theirs, layers(3, 5))
+    settings = smoke("transfer", depth=4)
+    down, tuned = (transfer.downstream(settings, arm, 3, seed=0) for arm in ("top", "all"))
+    memory.train([down, tuned])
+    ours, theirs = (memory.run(t).network().state_dict() for t in (down, down.start))
+    assert same(ours, theirs, layers(1, 2))
+    assert not same(ours, theirs, {"layer3"})
+    assert not same(memory.run(tuned).network().state_dict(), theirs, layers(1, 2))
+    assert down.recipe.epochs + down.start.recipe.epochs == settings["epochs"]
+    assert not set(down.data.classes) & set(down.start.data.classes)
+
+
+def test_the_part_of_pretraining_is_fitted_to_the_new_layers_alone(memory):
+    settings = smoke("pretraining", seeds=1, rates=[1e-3])
+    memory.train(pretraining.extended(settings))
+    row = pretraining.measure_part(Lab(settings, memory), pretraining.extended(settings)[0])
+    logs = np.log(row["D"][2:])
+    slope = np.polyfit(np.arange(len(logs)), logs, 1)[0]
+    assert row["part"]["rho"] == pytest.approx(math.exp(slope))
+    assert row["part"]["r"] == pytest.approx(np.corrcoef(np.arange(len(logs)), logs)[0, 1])
+    low, high = row["part"]["interval"]["rho"]
+    assert low < high
+
+
+def test_class_values_are_those_of_the_definition(memory):
+    """D^k of a class: SSw of that class alone against SSb of all, summed to D by n_k/n."""
+    settings = smoke("classwise")
+    training = registry.find("separation/classwise").plan(settings)[0]
+    memory.train([training])
+    lab = Lab(settings, memory)
+    run = lab.run(training)
+    numbers = classwise.measure_classes(lab, run)
+    with torch.no_grad():
+        features = next(iter(run.network().children()))(run.samples.x)
+    whole = oracles.fuzziness(features, run.samples.y)
+    assert np.mean([each["D"][1] for each in numbers["classes"]]) == pytest.approx(whole, rel=1e-6)
+    for each in numbers["classes"]:
+        low, high = each["interval"]["r"]
+        assert low <= high
+        assert all(a < b for a, b in each["D_interval"])
+
+
+def test_noise_on_weights_by_hand(memory):
+    """One draw repeated with plain tensors: D before and after, R, and the sum of the formula."""
+    settings = smoke("robustness", draws=1)
+    training = frozen.standard(settings)[0]
+    memory.train([training])
+    trial = robustness.try_noise(Lab(settings, memory), training, 0.01)
+    run = memory.run(training)
+    data = (run.samples.x, run.samples.y)
+    noisy, generator = run.network(), torch.Generator().manual_seed(0)
+    state = noisy.state_dict()
+    for name, weight in state.items():
+        if weight.dim() > 1:
+            noise = torch.randn(weight.shape, generator=generator)
+            state[name] = weight + 0.01 * weight.norm() / math.sqrt(weight.numel()) * noise
+    noisy.load_state_dict(state)
+    before, after = (separation(m, data, uncertainty=None) for m in (run.network(), noisy))
+    a, b = before.values, after.values
+    assert trial["moved"] == pytest.approx([(b[-1] / b[0]) / (a[-1] / a[0]) - 1], rel=1e-3)
+    formula = sum(
+        (a[i] / a[i + 1]) * (b[i + 1] / b[i] - a[i + 1] / a[i]) for i in range(len(a) - 1)
+    )
+    assert trial["predicted"] == pytest.approx([formula], rel=1e-3)
+    assert trial["predicted"] == pytest.approx(trial["moved"], rel=0.05)
+    excess = before.sensitivity / before.least_sensitivity
+    assert robustness.excess_sensitivity(a.tolist()) == pytest.approx(excess)
