@@ -21,7 +21,7 @@ from lawscope.capture.restore import MODES, Mode, eager, restoring, sharded_modu
 from lawscope.capture.stations import Stations, find_stations, is_ambiguous, stations_of_stream
 from lawscope.capture.taps import Observer, Reader
 from lawscope.capture.trace import Trace, trace
-from lawscope.data.batches import Batch, main_input, map_tensors, spread
+from lawscope.data.batches import Batch, map_tensors, spread
 from lawscope.data.source import RandomState, Source
 from lawscope.data.tokens import TokenSource, check_ids, vocabulary_of, within_limits
 from lawscope.errors import LawscopeError, memory_error_as_sentence
@@ -77,7 +77,7 @@ class Session:
             self.example = self._fit(source.few())
         else:
             self.example = self._fit(source.peek())
-        self.takes_tokens = not main_input(self.example).is_floating_point()
+        self.takes_tokens = not self.example.main.is_floating_point()
         with self._limits(self.example):
             found, again = self.look(self._trace)
         self.stations: Stations = find_stations(found, again)

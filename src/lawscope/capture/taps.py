@@ -18,7 +18,7 @@ from lawscope.capture.outputs import find_stream, main_tensor
 from lawscope.capture.pooling import Pooling, loses_mask, pool
 from lawscope.capture.stations import Place, Station
 from lawscope.capture.trace import hooked
-from lawscope.data.batches import Batch, main_input
+from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError
 from lawscope.precision import without_autocast
 
@@ -153,7 +153,7 @@ class Reader(TorchFunctionMode):
         self.open = True
         self.missing = {location: taps[0].station.name for location, taps in self.taps.items()}
         if ("input", "", "", 1) in self.taps:
-            self._arrive(("input", "", "", 1), lambda tap: main_input(batch))
+            self._arrive(("input", "", "", 1), lambda tap: batch.main)
 
     def end(self) -> None:
         """Check that every station ran."""
@@ -242,7 +242,7 @@ class Reader(TorchFunctionMode):
         location: Location = ("entrance", path, "", self._count("entrance", path))
         given = Batch(args, kwargs, None)
         self._arrive(
-            location, lambda tap: self._find(tap, (args, kwargs), lambda: main_input(given))
+            location, lambda tap: self._find(tap, (args, kwargs), lambda: given.main)
         )
 
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:

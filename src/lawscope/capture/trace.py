@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from lawscope.capture import kinds
 from lawscope.capture.kinds import Kind, function_name, is_convolution
 from lawscope.capture.outputs import find_stream, main_first, main_tensor
-from lawscope.data.batches import Batch, main_input, tensors_in
+from lawscope.data.batches import Batch, tensors_in
 
 KEPT_PRODUCTS = 32  # the head is among the last
 Origin = Literal["data", "weights", "fixed"]
@@ -126,7 +126,7 @@ def trace(
     """
     tracer = _Tracer(model, copies, stream)
     inputs = list(tensors_in((batch.args, batch.kwargs)))
-    raw = main_input(batch)
+    raw = batch.main
     for tensor in [raw, *(t for t in inputs if t is not raw)]:
         tracer.add(Operation("input", "", None, ()), [tensor])
     versions = [_version(tensor) for tensor in inputs]
