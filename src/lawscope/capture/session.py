@@ -21,7 +21,7 @@ from lawscope.capture.restore import MODES, Mode, eager, restoring, sharded_modu
 from lawscope.capture.stations import Stations, find_stations, is_ambiguous, stations_of_stream
 from lawscope.capture.taps import Observer, Reader
 from lawscope.capture.trace import Trace, trace
-from lawscope.data.batches import Batch, map_tensors, spread
+from lawscope.data.batches import Batch, spread
 from lawscope.data.source import RandomState, Source
 from lawscope.data.tokens import TokenSource, check_ids, vocabulary_of, within_limits
 from lawscope.errors import LawscopeError, memory_error_as_sentence
@@ -30,6 +30,7 @@ from lawscope.progress import progress
 
 EXAMPLE_SAMPLES = 11  # a number that few axes have
 OTHER_SAMPLES = 13  # another, for a second look
+CASTS = {torch.float64: "double()", torch.float32: "float()"}
 T = TypeVar("T")
 Loss = Callable[[Tensor, Tensor | None], Tensor]
 
@@ -49,6 +50,8 @@ class Session:
         example: what the network was looked at with.
         output_shape: of the network's main output for a few samples.
         device: of the network; None without parameters and buffers.
+        final_norm: between the last block of a language model and its head, without parameters.
+        final_norm_module: class of the module at which it was found.
         passes: how often the data has gone through the network.
         samples: seen in one pass, once a pass is done.
         unmasked: operations whose tokens are pooled with their padding, for want of a mask.
@@ -71,7 +74,7 @@ class Session:
         self.device = None if parameter is None else parameter.device
         self._overwrites = True
         self._blocks: Stations | LawscopeError | None = None
-        self._final_norm = RowNorm(), ""
+        self.final_norm, self.final_norm_module = RowNorm(), ""
         if isinstance(source, TokenSource):
             self._check_task(source)
             self.example = self._fit(source.few())
@@ -81,7 +84,8 @@ class Session:
         with self._limits(self.example):
             found, again = self.look(self._trace)
         self.stations: Stations = find_stations(found, again)
-        self.output_shape = found.output_shape
+        output = main_tensor(found.output)
+        self.output_shape = () if output is None else tuple(output.shape)
         self._overwrites = found.overwrites
         if isinstance(source, TokenSource):
             self._find_blocks(source, found)
@@ -98,16 +102,6 @@ class Session:
         if isinstance(self._blocks, LawscopeError):
             raise self._blocks
         return self._blocks
-
-    @property
-    def final_norm(self) -> RowNorm:
-        """The norm between the last block and the head, without its parameters."""
-        return self._final_norm[0]
-
-    @property
-    def final_norm_module(self) -> str:
-        """Class of the module at which the final norm was found."""
-        return self._final_norm[1]
 
     def run(
         self,
@@ -163,7 +157,7 @@ class Session:
                 network may be made for one batch size only.
             batch: other samples to look with.
         """
-        before = RandomState(None)
+        before = RandomState()
         try:
             with restoring(self.model, self.mode) as first_run, first_run:
                 if batch is not None:
@@ -183,7 +177,7 @@ class Session:
         found = trace(model, batch, stream=None if tokens is None else tokens.shape)
         if not is_ambiguous(found):
             return found, None
-        before, size = RandomState(None), self.example.size
+        before, size = RandomState(), self.example.size
         few = self.example.head(min(size, OTHER_SAMPLES))
         try:
             return found, trace(model, few if size > EXAMPLE_SAMPLES else spread(few, size + 1))
@@ -201,7 +195,7 @@ class Session:
             self._blocks = error
             return
         self._blocks = stations_of_stream(blocks)
-        self._final_norm = find_final_norm(found.calls, blocks)
+        self.final_norm, self.final_norm_module = find_final_norm(found.calls, blocks)
 
     def _check_task(self, source: TokenSource) -> None:
         config = getattr(self.model, "config", None)
@@ -248,23 +242,37 @@ class Session:
 
     @contextmanager
     def _limits(self, batch: Batch) -> Iterator[None]:
-        """Turn too little memory, and ids or lengths beyond a model's tables, into a sentence."""
-        if batch.tokens is None:
-            with memory_error_as_sentence(
-                f"a batch of {batch.size} samples", "use smaller batches, or measure fewer stations"
-            ):
-                yield
-            return
-        ids = batch.first
-        assert isinstance(self.source, TokenSource)
-        check_ids(ids, vocabulary_of(self.model, self.source.task))
-        room = memory_error_as_sentence(
-            f"a batch of {ids.shape[0]} sequences of {ids.shape[1]} tokens",
-            "use a shorter window or smaller batches, load the model in a smaller dtype, or "
-            "measure fewer blocks (every=2)",
-        )
-        with within_limits(self.model, ids), room:
+        """Turn what a batch is too large, too long or of the wrong type for into a sentence."""
+        on, remedy = f"{batch.size} samples", "use smaller batches, or measure fewer stations"
+        limits: AbstractContextManager[None] = _explain_dtypes(self.model, batch.main.dtype)
+        if isinstance(self.source, TokenSource):
+            ids = batch.first
+            check_ids(ids, vocabulary_of(self.model, self.source.task))
+            on = f"{ids.shape[0]} sequences of {ids.shape[1]} tokens"
+            remedy = (
+                "use a shorter window or smaller batches, load the model in a smaller dtype, or "
+                "measure fewer blocks (every=2)"
+            )
+            limits = within_limits(self.model, ids)
+        with limits, memory_error_as_sentence(f"a batch of {on}", remedy):
             yield
+
+
+@contextmanager
+def _explain_dtypes(model: nn.Module, data: torch.dtype) -> Iterator[None]:
+    """Turn what a network raises at floats of another precision than its own into a sentence."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        own = next((p.dtype for p in model.parameters() if p.is_floating_point()), data)
+        differ = data.is_floating_point and own != data and "type" in str(error)
+        if not differ or isinstance(error, LawscopeError):
+            raise
+        casts = [CASTS.get(dtype, f"to({dtype})") for dtype in (own, data)]
+        raise LawscopeError(
+            f"The data is {data} and the network {own}: it raised {type(error).__name__} "
+            f"({str(error).splitlines()[0]}); pass x.{casts[0]} or model.{casts[1]}."
+        ) from error
 
 
 class _Run:
@@ -276,7 +284,7 @@ class _Run:
         self.session, self.observers, self.loss, self.failed = session, observers, loss, False
         self.active: list[Observer] = []
         self.reader: Reader
-        self.random: RandomState | None = None
+        self.random: RandomState
         kept = restoring(session.model, session.mode)
         self.first_run: AbstractContextManager[Any] = stack.enter_context(kept)
 
@@ -306,7 +314,8 @@ class _Run:
             if reader.gradients:
                 assert self.loss is not None
                 with torch.enable_grad():
-                    output = reader.run(_requiring_grad(fitted))
+                    # Copies that are part of the graph, and may be overwritten.
+                    output = reader.run(fitted.map(_requiring_grad))
                     value = _check_loss(self.loss(*_loss_inputs(output, batch)))
                 reader.backward(value)
             else:
@@ -314,6 +323,16 @@ class _Run:
         self.first_run = nullcontext()
         for observer in self.active:
             observer.end_batch()
+
+    def feed_beside(self, batch: Batch) -> None:
+        """Feed with random numbers of its own, so that interleaving changes nothing."""
+        others = RandomState()
+        self.random.restore()
+        try:
+            self.feed(batch)
+        finally:
+            self.random = RandomState()
+            others.restore()
 
     def end_pass(self, samples: int) -> None:
         session = self.session
@@ -353,12 +372,8 @@ def run_together(
     try:
         with ExitStack() as stack:
             runs = [_Run(session, observers, loss, stack) for session, observers in sessions]
-            while active := [run for run in runs if run.begin_pass()]:
-                samples = _one_pass(active, source, description, after_batch, on_failure)
-                runs = [run for run in runs if not run.failed]
-                for run in active:
-                    if not run.failed:
-                        run.end_pass(samples)
+            while active := [run for run in runs if not run.failed and run.begin_pass()]:
+                _one_pass(active, source, description, after_batch, on_failure)
     finally:
         source.restore()
 
@@ -369,52 +384,40 @@ def _one_pass(
     description: str,
     after_batch: Callable[[], None] | None,
     on_failure: Callable[[Session, Exception], None] | None,
-) -> int:
-    """Feed all batches to all networks; return the number of samples."""
-    samples = 0
+) -> None:
+    """Feed all batches to all networks."""
+    (first, *others), samples = runs, 0
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(run.reader.hooks())
             if run.reader.gradients:
                 stack.enter_context(_learning(run.session.model))
-            run.random = None
         advance = stack.enter_context(
-            progress(description, source.total, runs[0].session.show, unit=source.unit)
+            progress(description, source.total, first.session.show, unit=source.unit)
         )
         for batch in source:
-            before = RandomState(None) if len(runs) > 1 else None
-            after = None
-            for run in runs:
-                if before is not None:
-                    (run.random or before).restore()
+            for run in () if samples else others:
+                run.random = RandomState()
+            first.feed(batch)
+            for run in [run for run in others if not run.failed]:
                 try:
-                    if not run.failed:
-                        run.feed(batch)
+                    run.feed_beside(batch)
                 except Exception as error:
-                    if on_failure is None or run is runs[0]:
+                    if on_failure is None:
                         raise
                     run.failed = True
                     on_failure(run.session, error)
-                if before is not None:
-                    run.random = RandomState(None)
-                    after = after or run.random
-            if after is not None:
-                after.restore()
-                runs[0].random = None
             samples += batch.size
             advance(source.units_in(batch))
             if after_batch is not None:
                 after_batch()
-    return samples
+    for run in runs:
+        if not run.failed:
+            run.end_pass(samples)
 
 
-def _requiring_grad(batch: Batch) -> Batch:
-    """Return copies of floating inputs that are part of the graph, and may be overwritten."""
-    args, kwargs = map_tensors(
-        (batch.args, batch.kwargs),
-        lambda t: t.detach().requires_grad_().clone() if t.is_floating_point() else t,
-    )
-    return replace(batch, args=args, kwargs=kwargs)
+def _requiring_grad(tensor: Tensor) -> Tensor:
+    return tensor.detach().requires_grad_().clone() if tensor.is_floating_point() else tensor
 
 
 @contextmanager
