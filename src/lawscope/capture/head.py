@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lawscope.capture.outputs import open_output
 from lawscope.capture.pooling import pool
 from lawscope.capture.session import EXAMPLE_SAMPLES, Session
 from lawscope.capture.stations import Station, name_nearest
@@ -165,12 +165,11 @@ def _nothing(seen: list[Product], output: Any, name: str | None) -> str:
 
 def outputs_of(output: Any, samples: int) -> list[Tensor]:
     """Return what may be logits: the tensor called so, or every one with rows of floats."""
-    if dataclasses.is_dataclass(output) and not isinstance(output, type | Mapping):
-        output = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
-    if isinstance(output, Mapping):
-        items = [output["logits"]] if "logits" in output else list(output.values())
-    else:
-        items = list(output) if isinstance(output, list | tuple) else [output]
+    items = open_output(output)
+    if isinstance(items, dict):
+        items = [items["logits"]] if "logits" in items else items.values()
+    elif not isinstance(items, list | tuple):
+        items = [items]
     tensors = [t for t in items if isinstance(t, Tensor) and t.is_floating_point() and t.dim() > 1]
     flat = [t.flatten(1) if t[0].numel() == max(t.shape[1:]) else t for t in tensors]
     return [t for t in flat if t.dim() == 2 and len(t) == samples]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from lawscope.capture.attach import Watch
 from lawscope.capture.blocks import check_causal, find_stream_blocks
 from lawscope.capture.final_norm import RowNorm, find_final_norm
-from lawscope.capture.outputs import main_tensor
+from lawscope.capture.outputs import main_tensor, open_output
 from lawscope.capture.restore import MODES, Mode, eager, restoring, sharded_modules, unwrap
 from lawscope.capture.stations import Stations, find_stations, is_ambiguous, stations_of_stream
 from lawscope.capture.taps import Observer, Reader
@@ -449,8 +449,8 @@ def _check_loss(value: Any) -> Tensor:
 
 def _loss_inputs(output: Any, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """Return the logits among a network's outputs and the labels beside them."""
-    logits = output["logits"] if isinstance(output, Mapping) and "logits" in output else None
-    logits = main_tensor(output) if logits is None else logits
+    named = open_output(output)
+    logits = main_tensor(named.get("logits", named) if isinstance(named, dict) else named)
     if logits is None:
         raise LawscopeError(
             f"The network returns a {type(output).__name__} without a tensor to compute a loss of."

@@ -421,16 +421,13 @@ def _operands(
         if len(args) != 2 or not all(isinstance(a, Tensor) for a in args) or args[1].dim() != 2:
             return None
         return args[0], args[1].T, None
-    if name != "linear" and not is_convolution(name):
-        return None
-    names = ("input", "weight", "bias")
+    names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    operand, weight, bias = (given.get(key) for key in names)
+    operand, weight, bias = (given.get(key) for key in names[:3])
+    if name not in ("linear", "conv1d", "conv2d", "conv3d") or given.get("groups", 1) != 1:
+        return None
     if not isinstance(operand, Tensor) or not isinstance(weight, Tensor) or weight.dim() < 2:
         return None
-    if weight.shape[1] * weight.shape[0] != weight.numel():
-        return None  # a kernel larger than one position
-    groups = args[6] if len(args) > 6 else kwargs.get("groups", 1)
-    if is_convolution(name) and ("transpose" in name or groups != 1):
-        return None
-    return operand, weight.flatten(1), bias
+    # A kernel larger than one position is not a matrix.
+    one = weight.shape[1] * weight.shape[0] == weight.numel()
+    return (operand, weight.flatten(1), bias) if one else None
