@@ -16,7 +16,7 @@ from lawscope.capture.pooling import pool
 from lawscope.capture.session import EXAMPLE_SAMPLES, Session
 from lawscope.capture.stations import Station, name_nearest
 from lawscope.capture.taps import Reduce, Tap
-from lawscope.capture.trace import Product, trace
+from lawscope.capture.trace import Product, join_name, trace
 from lawscope.data.batches import Batch, spread
 from lawscope.errors import LawscopeError, NotApplicableError
 
@@ -42,8 +42,7 @@ class Head:
     @property
     def name(self) -> str:
         """The module path, and the function where the module is more than it."""
-        called = f"{self.function}()" if self.function else ""
-        return ".".join(filter(None, (self.path, called))) or "the network"
+        return join_name(self.path, self.function) or "the network"
 
 
 def find_head(session: Session, name: str | None = None) -> Head:

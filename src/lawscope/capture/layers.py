@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from lawscope.capture.kinds import OUTPUT_ACTIVATIONS
-from lawscope.capture.trace import Operation, Seen, Trace
+from lawscope.capture.trace import Operation, Seen, Trace, join_name
 
 _PER_TOKEN = ("weight", "norm", "embedding")
 
@@ -40,7 +40,7 @@ def find_layers(found: Trace) -> dict[Seen, str]:
             continue
         station = by_operation.get(end)
         if station is not None and station not in chosen:
-            chosen[station] = operations[i].path or str(operations[i].function)
+            chosen[station] = join_name(operations[i].path) or str(operations[i].function)
     return chosen
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lawscope.capture.blocks import StreamBlocks, find_repeated_blocks
 from lawscope.capture.layers import find_layers, is_sequence
-from lawscope.capture.trace import Seen, Trace
+from lawscope.capture.trace import Seen, Trace, join_name
 from lawscope.errors import LawscopeError
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
         # A stem or an embedding comes before the first block: what enters it counts too.
         if station and seen is first and seen.source and seen.input_shape:
             entering = replace(seen, operation=seen.source, shape=seen.input_shape)
-            name, other = f"{seen.path}:in", same.input_shape if same else None
+            name, other = f"{join_name(seen.path)}:in", same.input_shape if same else None
             stations.append(make(name, "entrance", entering, other, granularities=("blocks",)))
         stations.append(station)
         if station is None and seen in layers:
@@ -198,7 +198,11 @@ def stations_of_stream(blocks: StreamBlocks) -> Stations:
     """Return what enters the first block of a language model, "embedding", and every block."""
     made: list[Station] = []
     for path, tensor in zip((blocks.names[0], *blocks.names), blocks.streams, strict=True):
-        shape, dtype, name = tuple(tensor.shape[1:]), tensor.dtype, path if made else "embedding"
+        shape, dtype, name = (
+            tuple(tensor.shape[1:]),
+            tensor.dtype,
+            join_name(path) if made else "embedding",
+        )
         station = Station(name, "output" if made else "entrance", shape, dtype, path)
         more: dict[str, Any] = {"granularities": ("blocks",), "device": tensor.device}
         made.append(replace(station, sequence=True, stream=True, **more))

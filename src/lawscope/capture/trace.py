@@ -62,9 +62,14 @@ class Seen:
 
     @property
     def name(self) -> str:
-        called = f"{self.function}()" if self.function else ""
-        name = ".".join(filter(None, (self.path, called)))
+        name = join_name(self.path, self.function or "")
         return name if self.call == 1 else f"{name}#{self.call}"
+
+
+def join_name(path: str, function: str = "") -> str:
+    """Return a name that can be printed and saved: half of a surrogate pair cannot."""
+    name = ".".join(filter(None, (path, f"{function}()" if function else "")))
+    return name.encode(errors="backslashreplace").decode()
 
 
 @dataclass(frozen=True, eq=False)
