@@ -55,7 +55,6 @@ class Session:
         passes: how often the data has gone through the network.
         samples: seen in one pass, once a pass is done.
         unmasked: operations whose tokens are pooled with their padding, for want of a mask.
-        takes_tokens: the network reads token ids.
 
     Raises:
         LawscopeError: the network cannot be measured, or not with this data.
@@ -80,7 +79,6 @@ class Session:
             self.example = self._fit(source.few())
         else:
             self.example = self._fit(source.peek())
-        self.takes_tokens = not self.example.main.is_floating_point()
         with self._limits(self.example):
             found, again = self.look(self._trace)
         self.stations: Stations = find_stations(found, again)
@@ -140,8 +138,7 @@ class Session:
                     f"{type(observer).__name__} reads the data {passes} times, and a training loop "
                     "shows it once; raise memory=, or choose a strategy= that needs one pass."
                 )
-        wanted = [(observer, list(observer.taps())) for observer in observers]
-        watch = Watch(Reader(self.model, wanted, self.unmasked), observers)
+        watch = Watch(Reader(self.model, observers, self.unmasked), observers)
         with eager(), watch.hooks(optimizer):
             yield watch
         self.passes, self.samples = self.passes + 1, watch.samples
@@ -282,7 +279,6 @@ class _Run:
         self, session: Session, observers: Sequence[Observer], loss: Loss | None, stack: ExitStack
     ) -> None:
         self.session, self.observers, self.loss, self.failed = session, observers, loss, False
-        self.active: list[Observer] = []
         self.reader: Reader
         self.random: RandomState
         kept = restoring(session.model, session.mode)
@@ -290,10 +286,7 @@ class _Run:
 
     def begin_pass(self) -> bool:
         """Ask the observers for taps; return whether there are any."""
-        wanted = [(observer, list(observer.taps())) for observer in self.observers]
-        wanted = [(observer, taps) for observer, taps in wanted if taps]
-        self.active = [observer for observer, _ in wanted]
-        self.reader = Reader(self.session.model, wanted, self.session.unmasked)
+        self.reader = Reader(self.session.model, self.observers, self.session.unmasked)
         if self.reader.gradients and self.loss is None:
             raise LawscopeError("Gradients are those of a loss; pass loss=, as in training.")
         if self.reader.gradients and sharded_modules(self.session.model):
@@ -301,11 +294,11 @@ class _Run:
                 "The gradients of a network under fully_shard cannot be read outside its own "
                 "training step; watch its training with attach()."
             )
-        return bool(wanted)
+        return bool(self.reader.active)
 
     def feed(self, batch: Batch) -> None:
         session, reader = self.session, self.reader
-        for observer in self.active:
+        for observer in reader.active:
             observer.begin_batch(batch)
         fitted = session._fit(batch, all_logits=self.loss is not None)
         if session._overwrites:
@@ -316,12 +309,12 @@ class _Run:
                 with torch.enable_grad():
                     # Copies that are part of the graph, and may be overwritten.
                     output = reader.run(fitted.map(_requiring_grad))
-                    value = _check_loss(self.loss(*_loss_inputs(output, batch)))
+                    value = _compute_loss(self.loss, output, batch)
                 reader.backward(value)
             else:
                 reader.run(fitted)
         self.first_run = nullcontext()
-        for observer in self.active:
+        for observer in reader.active:
             observer.end_batch()
 
     def feed_beside(self, batch: Batch) -> None:
@@ -338,7 +331,7 @@ class _Run:
         session = self.session
         session.passes, session.samples = session.passes + 1, samples
         with without_autocast():
-            for observer in self.active:
+            for observer in self.reader.active:
                 observer.end_pass()
 
 
@@ -352,22 +345,12 @@ def run_together(
 ) -> None:
     """Run the same batches through several networks, until no observer has taps.
 
-    The first network draws random numbers as it would alone; the others have a stream of their
-    own, so that interleaving changes nothing.
+    The first network draws random numbers as it would alone; the others, such as an untrained
+    control, have a stream of their own, so that interleaving changes nothing. When one of them
+    fails, ``on_failure`` is called and it is left out; without that the error is raised.
 
-    Args:
-        sessions: networks and who observes them, such as a trained one and an untrained control.
-        source: of the batches.
-        loss: gives a scalar of the network's logits and the labels, for taps on gradients. In a
-            text these are the logits (n, V) at the tokens measured and the tokens to predict
-            there, (n,).
-        description: for the progress bar.
-        after_batch: called when all networks have seen a batch.
-        on_failure: told of a network after the first that fails, which is then left out; without
-            it the error is raised.
-
-    Raises:
-        LawscopeError: the data or a network cannot be measured.
+    For taps on gradients the loss gives a scalar of the network's logits and the labels. In a text
+    these are the logits (n, V) at the tokens measured and the tokens to predict there, (n,).
     """
     try:
         with ExitStack() as stack:
@@ -433,8 +416,19 @@ def _learning(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(False)
 
 
-def _check_loss(value: Any) -> Tensor:
-    """Return a loss that has gradients."""
+def _compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
+    """Return the loss of the logits among a network's outputs and the labels beside them."""
+    named = open_output(output)
+    logits = main_tensor(named.get("logits", named) if isinstance(named, dict) else named)
+    if logits is None:
+        raise LawscopeError(
+            f"The network returns a {type(output).__name__} without a tensor to compute a loss of."
+        )
+    labels = batch.labels
+    if batch.tokens is not None:
+        logits = logits.flatten(0, 1)[batch.tokens.rows.to(logits.device)]
+        labels = batch.tokens.targets[:, 0]
+    value: object = loss(logits, None if labels is None else labels.to(logits.device))
     if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
         what = f"a {type(value).__name__}"
         if isinstance(value, Tensor):
@@ -445,17 +439,3 @@ def _check_loss(value: Any) -> Tensor:
             "as nn.CrossEntropyLoss() does."
         )
     return value
-
-
-def _loss_inputs(output: Any, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """Return the logits among a network's outputs and the labels beside them."""
-    named = open_output(output)
-    logits = main_tensor(named.get("logits", named) if isinstance(named, dict) else named)
-    if logits is None:
-        raise LawscopeError(
-            f"The network returns a {type(output).__name__} without a tensor to compute a loss of."
-        )
-    if batch.tokens is None:
-        return logits, None if batch.labels is None else batch.labels.to(logits.device)
-    rows = batch.tokens.rows.to(logits.device)
-    return logits.flatten(0, 1)[rows], batch.tokens.targets[:, 0].to(logits.device)

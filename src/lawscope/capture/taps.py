@@ -92,16 +92,14 @@ class Reader(TorchFunctionMode):
     Operations whose padding was pooled, for want of a mask, are added to ``unmasked``.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        wanted: Sequence[tuple[Observer, Sequence[Tap]]],
-        unmasked: set[int],
-    ) -> None:
+    def __init__(self, model: nn.Module, observers: Sequence[Observer], unmasked: set[int]) -> None:
         super().__init__()
         self.model, self.unmasked = model, unmasked
         self.observers: dict[Tap, list[Observer]] = {}
-        for observer, taps in wanted:
+        self.active: list[Observer] = []  # those with taps
+        for observer in observers:
+            taps = observer.taps()
+            self.active += [observer] if taps else []
             for tap in taps:
                 self.observers.setdefault(tap, []).append(observer)
         self.taps: dict[Location, list[Tap]] = {}

@@ -132,10 +132,10 @@ class TokenSource(Source):
                     assert self.mask_token is not None
                     hidden = self.mask_token, self.special_tokens, indices, self.seed
                     ids, *measured = hide_tokens(tokens, *hidden)
-                    yield self._batch(replace(tokens, ids=ids), indices, measured)
+                    tokens = replace(tokens, ids=ids)
                 else:
-                    measured = find_targets(tokens, self.targets, self.bos)
-                    yield self._batch(tokens, indices, measured)
+                    measured = [*find_targets(tokens, self.targets, self.bos)]
+                yield self._batch(tokens, indices, measured)
         if not self.sharded and 0 < dealt <= self.rank:
             # A rank without a share takes part with a batch in which nothing is measured.
             yield self._batch(self._few_of, range(0))
@@ -218,7 +218,7 @@ def _ids(found: Any) -> Tensor:
             f"A batch is {kind}; yield integer token ids of shape (batch, tokens), as "
             "tokenizer(…, return_tensors='pt') gives them."
         )
-    ids = torch.atleast_2d(ids).to("cpu", torch.int64)
+    ids = (ids if ids.dim() == 2 else ids[None]).to("cpu", torch.int64)
     if ids.shape[1] < 2:
         raise LawscopeError(
             "Sequences of one token or none have no next token; make windows longer."
