@@ -22,9 +22,6 @@ _IN_PLACE = frozenset(
     f"__{name}__"
     for name in "setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split()
 )
-_SCRIPTED = (
-    "The {} is a TorchScript module, which hides its layers; pass the nn.Module it was made from."
-)
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -44,8 +41,13 @@ def unwrap(model: nn.Module) -> nn.Module:
         if not isinstance(inner, nn.Module):
             break
         model = inner
-    if isinstance(model, torch.jit.ScriptModule):
-        raise LawscopeError(_SCRIPTED.format("model"))
+    for name, part in model.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            what = f"model's part '{name}'" if name else "model"
+            raise LawscopeError(
+                f"The {what} is a TorchScript module, which hides its layers; pass the nn.Module "
+                "it was made from."
+            )
     empty = next((name for name, value in model.named_parameters() if value.is_meta), None)
     # accelerate keeps such parameters too, and its hooks bring the values when they are needed.
     if empty is not None and not any(hasattr(module, "_hf_hook") for module in model.modules()):
@@ -94,9 +96,6 @@ def restoring(model: nn.Module, mode: Mode = "eval") -> Iterator[TorchFunctionMo
     first run inside must be under the mode that is yielded, which keeps a parameter's old value
     at the moment it is written to.
     """
-    for name, module in model.named_modules():
-        if isinstance(module, torch.jit.ScriptModule):
-            raise LawscopeError(_SCRIPTED.format(f"model's part '{name}'"))
     modules = list(model.modules())
     keeper = _Keeper(model)
     with ExitStack() as stack, torch.no_grad(), eager():

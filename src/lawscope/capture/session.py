@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -174,14 +174,11 @@ class Session:
         found = trace(model, batch, stream=None if tokens is None else tokens.shape)
         if not is_ambiguous(found):
             return found, None
-        before, size = RandomState(), self.example.size
+        size = self.example.size
         few = self.example.head(min(size, OTHER_SAMPLES))
-        try:
+        with suppress(Exception):  # a network may be made for one batch size only
             return found, trace(model, few if size > EXAMPLE_SAMPLES else spread(few, size + 1))
-        except Exception:  # a network may be made for one batch size only
-            return found, None
-        finally:
-            before.restore()
+        return found, None
 
     def _find_blocks(self, source: TokenSource, found: Trace) -> None:
         try:
