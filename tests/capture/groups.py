@@ -33,12 +33,12 @@ def said(work):
         return str(error)
 
 
-def work(rank, world, folder, task):
+def work(rank, world, folder):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     store = f"file://{folder}/store"
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world)
-    torch.save(TASKS[task](rank, world), f"{folder}/{rank}.pt")
+    torch.save({name: task(rank, world) for name, task in TASKS.items()}, f"{folder}/{rank}.pt")
     # A rank that leaves while another still reads from it would reset the connection.
     while not all(Path(folder, f"{other}.pt").exists() for other in range(world)):
         time.sleep(0.05)

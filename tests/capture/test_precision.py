@@ -102,3 +102,17 @@ def test_numbers_of_arrays_are_the_same_whatever_the_default():
         assert ls.fuzziness(x, y) == pytest.approx(fuzziness, rel=1e-12)
         assert ls.fuzziness(x.numpy(), y.tolist()) == pytest.approx(fuzziness, rel=1e-12)
         assert ls.prediction_residual(*line) == pytest.approx(residual, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Linear(6, 6), nn.GRU(6, 6), nn.LayerNorm(6), nn.Conv1d(6, 6, 1)]
+)
+def test_data_of_another_precision_than_the_network_gets_a_sentence(layer):
+    def run(net, x):
+        return net.head(net.layer(x[..., None] if isinstance(layer, nn.Conv1d) else x)[0])
+
+    model = cases.Net(run, layer=layer, head=nn.Linear(6, 4))
+    x, y = cases.vectors(), cases.labels()
+    said = r"data is torch.float64 and the network torch.float32.*x\.float\(\) or model\.double\(\)"
+    with pytest.raises(ls.LawscopeError, match=said):
+        ls.separation(model, (x.double(), y))

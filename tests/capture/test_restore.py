@@ -230,11 +230,15 @@ def test_tensors_and_containers_that_are_plain_attributes():
             self.seen = self.seen + len(x)
             self.log.append(len(x))
             self.cache[len(x)] = x
+            self.latest, self.layer.weight_sum = x, self.layer.weight.sum()
+            self.layer.register_parameter("fresh", nn.Parameter(torch.zeros(1)))
             return self.layer(x)
 
     model = Counting()
-    found = model.seen
+    found, names = model.seen, [set(vars(m)) for m in model.modules()]
     ls.collapse(model, (torch.randn(40, 6), torch.arange(40) % 4))
+    assert [set(vars(m)) for m in model.modules()] == names
+    assert "fresh" not in dict(model.layer.named_parameters())
     assert model.count == 0
     assert model.seen is found
     assert (model.log, model.cache) == ([], {})

@@ -165,3 +165,15 @@ def test_a_network_for_one_batch_size_keeps_the_guess():
     net = cases.Net(fixed, a=nn.Linear(5, 5), b=nn.Linear(5, 2))
     found = ls.stations(net, torch.randn(7, 7, 5))
     assert {s.name: s.batch_dim for s in found}["relu()"] == 0
+
+
+def test_module_names_that_cannot_be_printed_are_escaped(tmp_path):
+    net = nn.Sequential()
+    for name, part in zip("abcd", cases.sequential(), strict=False):
+        net.add_module(f"{name}\ud800", part)
+    assert ls.stations(net, cases.vectors()).names[:2] == ("input", "a\\ud800")
+    report = ls.scan(net, (cases.vectors(), cases.labels() % 3), head="a\ud800")
+    for name in ("report.json", "report.html", "report.md"):
+        report.save(tmp_path / name)
+    assert ls.load(tmp_path / "report.json").separation.stations == report.separation.stations
+    str(report.separation.table()).encode()

@@ -25,7 +25,7 @@ class Watch:
         self._labels: Tensor | None = None
         self._paused = False
         self._running = False  # a forward pass that is watched is under way
-        self._entered = False  # the reader follows functions
+        self._functions = ExitStack()  # inside, the reader follows functions
         self._unfinished = False  # a batch has begun and not ended
         self._awaited: list[RemovableHandle] = []  # gradients of the latest forward pass
         reader.catch = self._await_gradient
@@ -57,7 +57,7 @@ class Watch:
                 stack.callback(optimizer.register_step_post_hook(self._step).remove)
             stack.callback(self._forget_gradients)
             # An interrupt inside a forward pass does not come by the hook at its end.
-            stack.callback(self._leave_functions)
+            stack.enter_context(self._functions)
             yield
             self._finish()
 
@@ -71,14 +71,13 @@ class Watch:
             observer.begin_batch(batch)
         self._reader.begin(batch)
         if self._reader.functions:
-            self._reader.__enter__()  # type: ignore[no-untyped-call]
-            self._entered = True
+            self._functions.enter_context(self._reader)
 
     def _end(self, module: nn.Module, args: Any, output: Any) -> None:
         if not self._running:
             return
         self._running = False
-        self._leave_functions()
+        self._functions.close()
         if output is None:  # the forward pass has failed
             self._reader.open = self._unfinished = False
             return
@@ -86,11 +85,6 @@ class Watch:
         self.samples += self._reader.batch.size
         if not self._awaited:
             self._finish()
-
-    def _leave_functions(self) -> None:
-        if self._entered:
-            self._entered = False
-            self._reader.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _await_gradient(self, tap: Tap, tensor: Tensor) -> None:
         if not torch.is_grad_enabled():

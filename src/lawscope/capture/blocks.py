@@ -54,7 +54,8 @@ def find_stream_blocks(model: nn.Module, calls: Sequence[Call]) -> StreamBlocks:
     same parameters the one with most modules of one class, else the outermost: attention and
     feed-forward layers of a model with a single block are not blocks.
     """
-    once = _called_once(calls)
+    counts = Counter(call.module for call in calls)
+    once = {call.module: call for call in calls if counts[call.module] == 1}
     candidates = [run for parent in model.modules() for run in _runs(parent, once)]
     if not candidates:
         raise LawscopeError(
@@ -62,8 +63,13 @@ def find_stream_blocks(model: nn.Module, calls: Sequence[Call]) -> StreamBlocks:
             "called once each in order, that map (batch, tokens, d) to the same shape. Keep the "
             "blocks in a ModuleList or Sequential."
         )
-    sizes = [sum(_parameters(call.module) for call in run) for run in candidates]
-    chosen = candidates[max(range(len(sizes)), key=lambda i: (sizes[i], _depth(candidates[i])))]
+
+    def size(run: Sequence[Call]) -> tuple[int, int]:
+        # Modules of several classes may be the layers of one block.
+        depth = len(run) if len({type(call.module) for call in run}) == 1 else 1
+        return sum(_parameters(call.module) for call in run), depth
+
+    chosen = max(candidates, key=size)
     paths = {module: path for path, module in model.named_modules()}
     tensors = [chosen[0].stream_in, *(call.stream_out for call in chosen)]
     return StreamBlocks(
@@ -86,11 +92,6 @@ def check_causal(model: nn.Module, blocks: StreamBlocks) -> None:
         )
 
 
-def _called_once(calls: Sequence[Call]) -> dict[nn.Module, Call]:
-    counts = Counter(call.module for call in calls)
-    return {call.module: call for call in calls if counts[call.module] == 1}
-
-
 def _runs(parent: nn.Module, once: dict[nn.Module, Call]) -> list[list[Call]]:
     """Return maximal runs of neighbouring children that are blocks."""
     loose = not isinstance(parent, nn.ModuleList | nn.Sequential | nn.ModuleDict)
@@ -100,16 +101,10 @@ def _runs(parent: nn.Module, once: dict[nn.Module, Call]) -> list[list[Call]]:
         if call is None or not _carries(call):
             runs.append([])
             continue
-        before = runs[-1][-1] if runs[-1] else None
-        if before is not None and not _follows(before, call, loose):
+        if runs[-1] and not _follows(runs[-1][-1], call, loose):
             runs.append([])
         runs[-1].append(call)
-    return [r for r in runs if len(r) > (1 if loose else 0)]
-
-
-def _depth(run: Sequence[Call]) -> int:
-    """Return how many blocks a run is: modules of several classes may be the layers of one."""
-    return len(run) if len({type(call.module) for call in run}) == 1 else 1
+    return [run for run in runs if len(run) > loose]
 
 
 def _carries(call: Call) -> bool:

@@ -61,18 +61,13 @@ def find_final_norm(calls: Sequence[Call], blocks: StreamBlocks) -> tuple[RowNor
         for tensor in (call.stream_out, call.stream_in):
             if tensor is None or tensor.shape != end.stream_out.shape:
                 continue
-            norm = _norm(rows, tensor.double().flatten(0, 1), _eps(call.module), tolerance)
-            if norm is not None:
-                return norm, type(call.module).__name__
+            made, eps = tensor.double().flatten(0, 1), _eps(call.module)
+            candidates = [RowNorm("none"), *(RowNorm(kind, e) for kind in KINDS for e in eps)]
+            misfits = [_misfit(norm, rows, made) for norm in candidates]
+            best = misfits.index(min(misfits))
+            if best and misfits[best] < tolerance:
+                return candidates[best], type(call.module).__name__
     return RowNorm("none"), ""
-
-
-def _norm(rows: Tensor, made: Tensor, eps: Sequence[float], tolerance: float) -> RowNorm | None:
-    """Return the norm whose channels ``made`` follows by a straight line each, if any."""
-    candidates = [RowNorm("none"), *(RowNorm(kind, e) for kind in KINDS for e in eps)]
-    misfits = [_misfit(norm, rows, made) for norm in candidates]
-    best = min(range(len(candidates)), key=lambda i: misfits[i])
-    return candidates[best] if best and misfits[best] < tolerance else None
 
 
 def _misfit(norm: RowNorm, rows: Tensor, made: Tensor) -> float:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from lawscope.capture.outputs import open_output
 from lawscope.capture.pooling import pool
 from lawscope.capture.session import EXAMPLE_SAMPLES, Session
-from lawscope.capture.stations import Station
+from lawscope.capture.stations import Station, name_nearest
 from lawscope.capture.taps import Reduce, Tap
-from lawscope.capture.trace import Product, trace
+from lawscope.capture.trace import Product, join_name, trace
 from lawscope.data.batches import Batch, spread
 from lawscope.errors import LawscopeError, NotApplicableError
 
 EXACT, HALF = 1e-4, 3e-2  # how far logits may be from the head's output, by precision
+SUM = 1e-3  # how far the sum of probabilities may be from one
 _PLAIN = (nn.Linear.forward, nn.Conv1d.forward, nn.Conv2d.forward, nn.Conv3d.forward)
 
 
@@ -40,8 +42,7 @@ class Head:
     @property
     def name(self) -> str:
         """The module path, and the function where the module is more than it."""
-        called = f"{self.function}()" if self.function else ""
-        return ".".join(part for part in (self.path, called) if part) or "the network"
+        return join_name(self.path, self.function) or "the network"
 
 
 def find_head(session: Session, name: str | None = None) -> Head:
@@ -52,8 +53,15 @@ def find_head(session: Session, name: str | None = None) -> Head:
     factor on the logits counts into the weights; log-softmax and softmax on top are seen through.
     A name chooses where the network has several; otherwise that is not applicable, as is none.
     """
-    _check_name(session, name)
-    heads, finite, looked_at = _look(session, name)
+    if name is not None and name not in session.module_names:
+        near = name_nearest(str(name), session.module_names)
+        raise LawscopeError(f"The network has no module head={name!r}.{near}")
+    look, found = partial(_find_heads, name=name), None
+    if session.example.size < EXAMPLE_SAMPLES:
+        # One sample in two dimensions is on a line with zero, and any squashing looks linear.
+        with suppress(Exception):  # made for one batch size, or for certain inputs, only
+            found = session.look(look, spread(session.example, EXAMPLE_SAMPLES))
+    heads, finite, looked_at = found if found and found[1] else session.look(look)
     if not finite:
         raise NotApplicableError(
             "The network returns NaN or infinite values for the first samples; look at its "
@@ -74,25 +82,6 @@ def find_head(session: Session, name: str | None = None) -> Head:
             "(a regression or a yes/no score) and no row per class."
         )
     return heads[0]
-
-
-def _look(session: Session, name: str | None) -> tuple[list[Head], bool, str]:
-    """Look with a few samples; made more than they are where the data gives few.
-
-    One sample in two dimensions is on a line with zero, which makes any squashing look linear.
-    """
-
-    def look(model: nn.Module, batch: Batch) -> tuple[list[Head], bool, str]:
-        return _find_heads(model, batch, name)
-
-    if session.example.size < EXAMPLE_SAMPLES:
-        try:
-            found = session.look(look, spread(session.example, EXAMPLE_SAMPLES))
-            if found[1]:
-                return found
-        except Exception:  # a network may be made for one batch size, or for certain inputs, only
-            pass
-    return session.look(look)
 
 
 def _find_heads(model: nn.Module, batch: Batch, name: str | None) -> tuple[list[Head], bool, str]:
@@ -131,6 +120,7 @@ def _head(
     module = model.get_submodule(product.path)
     plain = type(module).forward in _PLAIN
     weight, bias = product.weight.detach().to("cpu", torch.float64), product.bias
+    name, kind = "" if plain else product.function, _kind(product, plain, weight)
     station = Station(
         f"{product.path}:features",
         "entrance" if plain else "operand",
@@ -138,11 +128,10 @@ def _head(
         product.operand.dtype,
         product.path,
         product.module_call if plain else product.call,
-        "" if plain else product.function,
+        name,
         channels_first=product.channels_first,
         device=product.operand.device,
     )
-    name, kind = "" if plain else product.function, _kind(product, plain, weight)
     bias = None if bias is None else bias.detach().to("cpu", torch.float64) * scale
     made = weight * scale, bias, scale, after, positions, Tap(station, reduce=reduce)
     return Head(product.path, name, kind, *made)
@@ -155,19 +144,10 @@ def _kind(product: Product, plain: bool, weight: Tensor) -> str:
         return "tied"
     if plain:
         return "linear"
-    lengths = torch.cat(
-        [v.norm(dim=-1).flatten().cpu() for v in (weight, product.operand.double())]
-    )
+    rows = weight, product.operand.double()
+    lengths = torch.cat([row.norm(dim=-1).flatten().cpu() for row in rows])
     unit = ((lengths - 1).abs() < EXACT) | (lengths == 0)  # a dead feature has no direction
     return "cosine" if bool(unit.all()) else "product"
-
-
-def _check_name(session: Session, name: str | None) -> None:
-    if name is None or name in session.module_names:
-        return
-    near = difflib.get_close_matches(str(name), session.module_names, n=3, cutoff=0.3)
-    hint = f" Near it: {', '.join(near)}." if near else ""
-    raise LawscopeError(f"The network has no module head={name!r}.{hint}")
 
 
 def _nothing(seen: list[Product], output: Any, name: str | None) -> str:
@@ -184,12 +164,11 @@ def _nothing(seen: list[Product], output: Any, name: str | None) -> str:
 
 def outputs_of(output: Any, samples: int) -> list[Tensor]:
     """Return what may be logits: the tensor called so, or every one with rows of floats."""
-    if dataclasses.is_dataclass(output) and not isinstance(output, type | Mapping):
-        output = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
-    if isinstance(output, Mapping):
-        items = [output["logits"]] if "logits" in output else list(output.values())
-    else:
-        items = list(output) if isinstance(output, list | tuple) else [output]
+    items = open_output(output)
+    if isinstance(items, dict):
+        items = [items["logits"]] if "logits" in items else items.values()
+    elif not isinstance(items, list | tuple):
+        items = [items]
     tensors = [t for t in items if isinstance(t, Tensor) and t.is_floating_point() and t.dim() > 1]
     flat = [t.flatten(1) if t[0].numel() == max(t.shape[1:]) else t for t in tensors]
     return [t for t in flat if t.dim() == 2 and len(t) == samples]
@@ -212,13 +191,10 @@ def before_softmax(logits: Tensor) -> Iterator[tuple[str, Tensor]]:
     """Yield the output as it is, and what it would be before a softmax."""
     wide = logits.double()
     yield "", wide
-    if torch.allclose(wide.logsumexp(dim=1), torch.zeros_like(wide[:, 0]), atol=1e-3):
+    if bool((wide.logsumexp(dim=1).abs() <= SUM).all()):
         yield "log-softmax", wide - wide.mean(dim=1, keepdim=True)
-    if bool((wide > 0).all()) and torch.allclose(
-        wide.sum(dim=1), torch.ones_like(wide[:, 0]), atol=1e-3
-    ):
-        logs = wide.log()
-        yield "softmax", logs - logs.mean(dim=1, keepdim=True)
+    if bool((wide > 0).all() and ((wide.sum(dim=1) - 1).abs() <= SUM).all()):
+        yield "softmax", wide.log() - wide.log().mean(dim=1, keepdim=True)
 
 
 def scale_of(scores: Tensor, target: Tensor, centred: bool) -> float | None:

@@ -61,12 +61,7 @@ def is_convolution(name: str) -> bool:
 
 
 def flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Return whether one shape is the other with all axes but the first made one.
-
-    Example:
-        >>> flattens((5, 28, 28), (5, 784)), flattens((5, 7, 8), (35, 8))
-        (True, False)
-    """
+    """Return whether (5, 28, 28) has become (5, 784): all axes but the first are one."""
     return len(before) > 2 and after == (before[0], prod(before[1:]))
 
 

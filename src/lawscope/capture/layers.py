@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 
 from lawscope.capture.kinds import OUTPUT_ACTIVATIONS
-from lawscope.capture.trace import Operation, Seen, Trace
+from lawscope.capture.trace import Operation, Seen, Trace, join_name
 
 _PER_TOKEN = ("weight", "norm", "embedding")
 
@@ -30,14 +31,16 @@ def find_layers(found: Trace) -> dict[Seen, str]:
     for i in weights:
         end = _follow(operations, i)
         activated = operations[end].kind == "activation"
-        if i == weights[-1] and _is_logits(operations[end]):
+        # The last layer ends in scores, or in probabilities made of them.
+        scores = operations[end].activation in OUTPUT_ACTIVATIONS if activated else True
+        if i == weights[-1] and scores and operations[end].kind != "norm":
             continue
         parallel = inputs[i] is not None and readers[inputs[i]] > 1
         if parallel and not activated:
             continue
         station = by_operation.get(end)
         if station is not None and station not in chosen:
-            chosen[station] = operations[i].path or str(operations[i].function)
+            chosen[station] = join_name(operations[i].path) or str(operations[i].function)
     return chosen
 
 
@@ -49,13 +52,6 @@ def _data_input(operations: list[Operation], position: int) -> int | None:
     inputs = operations[position].inputs
     first = next((s for s in inputs if operations[s].origin == "data"), None)
     return first if first is None or not operations[first].part else operations[first].inputs[0]
-
-
-def _is_logits(end: Operation) -> bool:
-    """Return whether the last layer ends in scores, or in probabilities made of them."""
-    if end.kind == "activation":
-        return end.activation in OUTPUT_ACTIVATIONS
-    return end.kind != "norm"
 
 
 def _follow(operations: list[Operation], start: int) -> int:
@@ -93,31 +89,26 @@ def is_sequence(operations: list[Operation], position: int, shape: tuple[int, ..
     """
     if len(shape) != 3 or operations[position].channels_first:
         return False
-    return not _only_flattened(operations, position) or _weighted(operations, position)
+    behind = _walk(position, lambda i: operations[i].inputs, lambda i: False)
+    weighted = any(operations[i].kind == "weight" for i in behind)
+    return weighted or not _only_flattened(operations, position)
 
 
 def _only_flattened(operations: list[Operation], start: int) -> bool:
     """Return whether all that reads this flattens it before a weight, and something does."""
-    flattened, ahead, met = False, [start], {start}
-    while ahead:
-        for reader in operations[ahead.pop()].consumers:
-            if operations[reader].flattens:
-                flattened = True
-            elif operations[reader].kind in _PER_TOKEN:
-                return False
-            elif reader not in met:
-                met.add(reader)
-                ahead.append(reader)
-    return flattened
+    met = _walk(start, lambda i: operations[i].consumers, lambda i: operations[i].flattens)
+    readers = [operations[i] for i in met if i != start]
+    per_token = any(o.kind in _PER_TOKEN for o in readers if not o.flattens)
+    return not per_token and any(o.flattens for o in readers)
 
 
-def _weighted(operations: list[Operation], start: int) -> bool:
-    """Return whether a weight has worked on what comes here."""
-    behind, met = [start], {start}
-    while behind:
-        here = operations[behind.pop()]
-        if here.kind == "weight":
-            return True
-        behind.extend(source for source in here.inputs if source not in met)
-        met.update(here.inputs)
-    return False
+def _walk(
+    start: int, ahead: Callable[[int], Iterable[int]], ends: Callable[[int], bool]
+) -> set[int]:
+    """Return what can be reached, without going on from where a way ends."""
+    met, waiting = {start}, [start]
+    while waiting:
+        new = set(ahead(waiting.pop())) - met
+        met |= new
+        waiting.extend(i for i in new if not ends(i))
+    return met

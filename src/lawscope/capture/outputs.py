@@ -14,6 +14,13 @@ from lawscope.data.batches import tensors_in
 FEATURE_KEYS = ("last_hidden_state", "hidden_states", "features", "out", "output", "logits")
 
 
+def open_output(output: Any) -> Any:
+    """Return named outputs as a dict, and anything else as it is."""
+    if dataclasses.is_dataclass(output) and not isinstance(output, type | Mapping):
+        return {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
+    return dict(output) if hasattr(output, "items") else output
+
+
 def main_tensor(output: Any) -> Tensor | None:
     """Unwrap by type: a tensor is itself, a tuple or list its first tensor, a dict its feature.
 
@@ -22,33 +29,22 @@ def main_tensor(output: Any) -> Tensor | None:
     """
     if isinstance(output, Tensor):
         return output
-    if isinstance(output, Mapping):
-        ordered = [output[k] for k in FEATURE_KEYS if k in output] + list(output.values())
-        return _first(ordered)
-    if dataclasses.is_dataclass(output) and not isinstance(output, type):
-        return main_tensor({f.name: getattr(output, f.name) for f in dataclasses.fields(output)})
-    if isinstance(output, list | tuple):
-        return _first(output)
-    return None
+    items = open_output(output)
+    if isinstance(items, dict):
+        items = [items[k] for k in FEATURE_KEYS if k in items] + list(items.values())
+    elif not isinstance(items, list | tuple):
+        return None
+    return next((t for t in map(main_tensor, items) if t is not None), None)
 
 
 def main_first(output: Any) -> list[Tensor]:
     """Return the tensors in an output, the one it is about before the others."""
     main = main_tensor(output)
-    others = tensors_in(dict(output) if hasattr(output, "items") else output)
-    return [*([] if main is None else [main]), *(t for t in others if t is not main)]
-
-
-def _first(items: Any) -> Tensor | None:
-    for item in items:
-        found = main_tensor(item)
-        if found is not None:
-            return found
-    return None
+    others = [t for t in tensors_in(open_output(output)) if t is not main]
+    return others if main is None else [main, *others]
 
 
 def find_stream(value: Any, shape: Sequence[int]) -> Tensor | None:
     """Return the first floating tensor (B, T, d) in inputs or outputs, ``shape`` being (B, T)."""
-    opened = dict(value) if hasattr(value, "items") else value
-    found = (t for t in tensors_in(opened) if t.dim() == 3 and t.is_floating_point())
+    found = (t for t in tensors_in(open_output(value)) if t.dim() == 3 and t.is_floating_point())
     return next((t for t in found if tuple(t.shape[:2]) == tuple(shape)), None)

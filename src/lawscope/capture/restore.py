@@ -18,14 +18,9 @@ from lawscope.errors import LawscopeError
 
 Mode = Literal["eval", "train"]
 MODES: tuple[Mode, ...] = ("eval", "train")
-_PLAIN = (bool, int, float, str, type(None))
 _IN_PLACE = frozenset(
     f"__{name}__"
     for name in "setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split()
-)
-_BUILT_IN = frozenset(vars(nn.Module()))  # hooks, parameters, buffers, submodules
-_SCRIPTED = (
-    "The {} is a TorchScript module, which hides its layers; pass the nn.Module it was made from."
 )
 
 
@@ -46,8 +41,13 @@ def unwrap(model: nn.Module) -> nn.Module:
         if not isinstance(inner, nn.Module):
             break
         model = inner
-    if isinstance(model, torch.jit.ScriptModule):
-        raise LawscopeError(_SCRIPTED.format("model"))
+    for name, part in model.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            what = f"model's part '{name}'" if name else "model"
+            raise LawscopeError(
+                f"The {what} is a TorchScript module, which hides its layers; pass the nn.Module "
+                "it was made from."
+            )
     empty = next((name for name, value in model.named_parameters() if value.is_meta), None)
     # accelerate keeps such parameters too, and its hooks bring the values when they are needed.
     if empty is not None and not any(hasattr(module, "_hf_hook") for module in model.modules()):
@@ -86,29 +86,23 @@ def sharded_modules(model: nn.Module) -> list[nn.Module]:
 def restoring(model: nn.Module, mode: Mode = "eval") -> Iterator[TorchFunctionMode]:
     """Run without gradients, eagerly and in ``mode``, then put everything back.
 
-    Modes, buffers, submodules, plain attributes, compiled calls, and parameters that the network
-    writes into: also after an exception or ctrl-C, and all the rest where one of them cannot be
-    put back. Random generators are put back by :class:`~lawscope.data.source.Source`, hooks by
-    whoever set them.
+    Modes, buffers, submodules, attributes (new ones go), compiled calls, and parameters that the
+    network writes into: also after an exception or ctrl-C, and all the rest where one of them
+    cannot be put back. Random generators are put back by
+    :class:`~lawscope.data.source.Source`, hooks by whoever set them.
 
     RWKV halves weights every few blocks when it first runs in eval mode, and an embedding with
     ``max_norm`` rescales its rows whenever it runs. Only what changes is copied: the network's
     first run inside must be under the mode that is yielded, which keeps a parameter's old value
     at the moment it is written to.
     """
-    for name, module in model.named_modules():
-        if isinstance(module, torch.jit.ScriptModule):
-            raise LawscopeError(_SCRIPTED.format(f"model's part '{name}'"))
     modules = list(model.modules())
     keeper = _Keeper(model)
     with ExitStack() as stack, torch.no_grad(), eager():
         stack.callback(keeper.put_back)
         for module in modules:
             _keep_attributes(module, stack)
-            _keep_members(module, stack)
-            if module._compiled_call_impl is not None:
-                stack.callback(setattr, module, "_compiled_call_impl", module._compiled_call_impl)
-                module._compiled_call_impl = None
+            module._compiled_call_impl = None
         _keep_modes(modules, stack)
         for module in sharded_modules(model):
             stack.callback(module.reshard)  # type: ignore[arg-type]
@@ -135,48 +129,29 @@ def eager() -> Iterator[None]:
 
 
 def _keep_attributes(module: nn.Module, stack: ExitStack) -> None:
-    """Keep numbers, words and flags, by which a network may remember what it did."""
-    found = {k: v for k, v in vars(module).items() if isinstance(v, _PLAIN)}
+    """Keep attributes, buffers and submodules, and what is in tensors, lists, sets and dicts.
 
-    def back() -> None:
-        for name, value in found.items():
-            if vars(module).get(name, value) is not value:
-                setattr(module, name, value)
-
-    stack.callback(back)
-    own = {k: v for k, v in vars(module).items() if k not in _BUILT_IN}
-    for name, value in own.items():
+    A network may count its calls, keep what it saw, or register a new part when it first runs.
+    """
+    attributes = vars(module)
+    for value in (attributes, *attributes.values(), *module._buffers.values()):
+        # Emptied first, then filled: the stack is worked from its end.
         if isinstance(value, Tensor):
             stack.callback(_put_back, value, value.detach().clone())
-            stack.callback(vars(module).__setitem__, name, value)
         elif type(value) is list:
             stack.callback(value.__setitem__, slice(None), list(value))
-        elif type(value) is dict:
-            stack.callback(value.update, dict(value))
+        elif type(value) in (dict, set):
+            stack.callback(value.update, value.copy())
             stack.callback(value.clear)
 
 
-def _keep_members(module: nn.Module, stack: ExitStack) -> None:
-    """Keep buffers and submodules; a network may fill one that was None, or register a new one."""
-    tables: list[dict[str, Any]] = [module._buffers, module._modules]
-    for members in tables:
-        # Emptied first, then filled: the stack is worked from its end.
-        stack.callback(members.update, dict(members))
-        stack.callback(members.clear)
-    for buffer in module._buffers.values():
-        if buffer is not None:
-            stack.callback(_put_back, buffer, buffer.detach().clone())
-
-
 def _keep_modes(modules: list[nn.Module], stack: ExitStack) -> None:
-    """Keep modes, to be put back by ``train()``, which may be the module's own, then to the bit.
+    """Keep modes, to be put back by ``train()``, which may be the module's own.
 
     An adapter's own ``train()`` may merge its weights in eval mode and take them apart again;
     what that rounds off is put back too.
     """
-    modes = [module.training for module in modules]
-    for module, training in zip(modules, modes, strict=True):
-        stack.callback(setattr, module, "training", training)
+    for module in modules:
         if type(module).train is not nn.Module.train:
             for parameter in module.parameters(recurse=False):
                 stack.callback(_put_back, parameter.data, parameter.detach().clone())
@@ -186,8 +161,8 @@ def _keep_modes(modules: list[nn.Module], stack: ExitStack) -> None:
             module.train(training)
 
     # The stack is emptied from its end, and a parent has to come before its children.
-    for module, training in reversed(list(zip(modules, modes, strict=True))):
-        stack.callback(back, module, training)
+    for module in reversed(modules):
+        stack.callback(back, module, module.training)
 
 
 def _put_back(tensor: Tensor, value: Tensor) -> None:

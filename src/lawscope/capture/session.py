@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,12 +16,12 @@ from torch.optim import Optimizer
 from lawscope.capture.attach import Watch
 from lawscope.capture.blocks import check_causal, find_stream_blocks
 from lawscope.capture.final_norm import RowNorm, find_final_norm
-from lawscope.capture.outputs import main_tensor
+from lawscope.capture.outputs import main_tensor, open_output
 from lawscope.capture.restore import MODES, Mode, eager, restoring, sharded_modules, unwrap
 from lawscope.capture.stations import Stations, find_stations, is_ambiguous, stations_of_stream
 from lawscope.capture.taps import Observer, Reader
 from lawscope.capture.trace import Trace, trace
-from lawscope.data.batches import Batch, main_input, map_tensors, spread
+from lawscope.data.batches import Batch, spread
 from lawscope.data.source import RandomState, Source
 from lawscope.data.tokens import TokenSource, check_ids, vocabulary_of, within_limits
 from lawscope.errors import LawscopeError, memory_error_as_sentence
@@ -30,6 +30,7 @@ from lawscope.progress import progress
 
 EXAMPLE_SAMPLES = 11  # a number that few axes have
 OTHER_SAMPLES = 13  # another, for a second look
+CASTS = {torch.float64: "double()", torch.float32: "float()"}
 T = TypeVar("T")
 Loss = Callable[[Tensor, Tensor | None], Tensor]
 
@@ -49,10 +50,11 @@ class Session:
         example: what the network was looked at with.
         output_shape: of the network's main output for a few samples.
         device: of the network; None without parameters and buffers.
+        final_norm: between the last block of a language model and its head, without parameters.
+        final_norm_module: class of the module at which it was found.
         passes: how often the data has gone through the network.
         samples: seen in one pass, once a pass is done.
         unmasked: operations whose tokens are pooled with their padding, for want of a mask.
-        takes_tokens: the network reads token ids.
 
     Raises:
         LawscopeError: the network cannot be measured, or not with this data.
@@ -71,17 +73,17 @@ class Session:
         self.device = None if parameter is None else parameter.device
         self._overwrites = True
         self._blocks: Stations | LawscopeError | None = None
-        self._final_norm = RowNorm(), ""
+        self.final_norm, self.final_norm_module = RowNorm(), ""
         if isinstance(source, TokenSource):
             self._check_task(source)
             self.example = self._fit(source.few())
         else:
             self.example = self._fit(source.peek())
-        self.takes_tokens = not main_input(self.example).is_floating_point()
         with self._limits(self.example):
             found, again = self.look(self._trace)
         self.stations: Stations = find_stations(found, again)
-        self.output_shape = found.output_shape
+        output = main_tensor(found.output)
+        self.output_shape = () if output is None else tuple(output.shape)
         self._overwrites = found.overwrites
         if isinstance(source, TokenSource):
             self._find_blocks(source, found)
@@ -98,16 +100,6 @@ class Session:
         if isinstance(self._blocks, LawscopeError):
             raise self._blocks
         return self._blocks
-
-    @property
-    def final_norm(self) -> RowNorm:
-        """The norm between the last block and the head, without its parameters."""
-        return self._final_norm[0]
-
-    @property
-    def final_norm_module(self) -> str:
-        """Class of the module at which the final norm was found."""
-        return self._final_norm[1]
 
     def run(
         self,
@@ -146,8 +138,7 @@ class Session:
                     f"{type(observer).__name__} reads the data {passes} times, and a training loop "
                     "shows it once; raise memory=, or choose a strategy= that needs one pass."
                 )
-        wanted = [(observer, list(observer.taps())) for observer in observers]
-        watch = Watch(Reader(self.model, wanted, self.unmasked), observers)
+        watch = Watch(Reader(self.model, observers, self.unmasked), observers)
         with eager(), watch.hooks(optimizer):
             yield watch
         self.passes, self.samples = self.passes + 1, watch.samples
@@ -163,7 +154,7 @@ class Session:
                 network may be made for one batch size only.
             batch: other samples to look with.
         """
-        before = RandomState(None)
+        before = RandomState()
         try:
             with restoring(self.model, self.mode) as first_run, first_run:
                 if batch is not None:
@@ -183,14 +174,11 @@ class Session:
         found = trace(model, batch, stream=None if tokens is None else tokens.shape)
         if not is_ambiguous(found):
             return found, None
-        before, size = RandomState(None), self.example.size
+        size = self.example.size
         few = self.example.head(min(size, OTHER_SAMPLES))
-        try:
+        with suppress(Exception):  # a network may be made for one batch size only
             return found, trace(model, few if size > EXAMPLE_SAMPLES else spread(few, size + 1))
-        except Exception:  # a network may be made for one batch size only
-            return found, None
-        finally:
-            before.restore()
+        return found, None
 
     def _find_blocks(self, source: TokenSource, found: Trace) -> None:
         try:
@@ -201,7 +189,7 @@ class Session:
             self._blocks = error
             return
         self._blocks = stations_of_stream(blocks)
-        self._final_norm = find_final_norm(found.calls, blocks)
+        self.final_norm, self.final_norm_module = find_final_norm(found.calls, blocks)
 
     def _check_task(self, source: TokenSource) -> None:
         config = getattr(self.model, "config", None)
@@ -248,23 +236,37 @@ class Session:
 
     @contextmanager
     def _limits(self, batch: Batch) -> Iterator[None]:
-        """Turn too little memory, and ids or lengths beyond a model's tables, into a sentence."""
-        if batch.tokens is None:
-            with memory_error_as_sentence(
-                f"a batch of {batch.size} samples", "use smaller batches, or measure fewer stations"
-            ):
-                yield
-            return
-        ids = batch.first
-        assert isinstance(self.source, TokenSource)
-        check_ids(ids, vocabulary_of(self.model, self.source.task))
-        room = memory_error_as_sentence(
-            f"a batch of {ids.shape[0]} sequences of {ids.shape[1]} tokens",
-            "use a shorter window or smaller batches, load the model in a smaller dtype, or "
-            "measure fewer blocks (every=2)",
-        )
-        with within_limits(self.model, ids), room:
+        """Turn what a batch is too large, too long or of the wrong type for into a sentence."""
+        on, remedy = f"{batch.size} samples", "use smaller batches, or measure fewer stations"
+        limits: AbstractContextManager[None] = _explain_dtypes(self.model, batch.main.dtype)
+        if isinstance(self.source, TokenSource):
+            ids = batch.first
+            check_ids(ids, vocabulary_of(self.model, self.source.task))
+            on = f"{ids.shape[0]} sequences of {ids.shape[1]} tokens"
+            remedy = (
+                "use a shorter window or smaller batches, load the model in a smaller dtype, or "
+                "measure fewer blocks (every=2)"
+            )
+            limits = within_limits(self.model, ids)
+        with limits, memory_error_as_sentence(f"a batch of {on}", remedy):
             yield
+
+
+@contextmanager
+def _explain_dtypes(model: nn.Module, data: torch.dtype) -> Iterator[None]:
+    """Turn what a network raises at floats of another precision than its own into a sentence."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        own = next((p.dtype for p in model.parameters() if p.is_floating_point()), data)
+        differ = data.is_floating_point and own != data and "type" in str(error)
+        if not differ or isinstance(error, LawscopeError):
+            raise
+        casts = [CASTS.get(dtype, f"to({dtype})") for dtype in (own, data)]
+        raise LawscopeError(
+            f"The data is {data} and the network {own}: it raised {type(error).__name__} "
+            f"({str(error).splitlines()[0]}); pass x.{casts[0]} or model.{casts[1]}."
+        ) from error
 
 
 class _Run:
@@ -274,18 +276,14 @@ class _Run:
         self, session: Session, observers: Sequence[Observer], loss: Loss | None, stack: ExitStack
     ) -> None:
         self.session, self.observers, self.loss, self.failed = session, observers, loss, False
-        self.active: list[Observer] = []
         self.reader: Reader
-        self.random: RandomState | None = None
+        self.random: RandomState
         kept = restoring(session.model, session.mode)
         self.first_run: AbstractContextManager[Any] = stack.enter_context(kept)
 
     def begin_pass(self) -> bool:
         """Ask the observers for taps; return whether there are any."""
-        wanted = [(observer, list(observer.taps())) for observer in self.observers]
-        wanted = [(observer, taps) for observer, taps in wanted if taps]
-        self.active = [observer for observer, _ in wanted]
-        self.reader = Reader(self.session.model, wanted, self.session.unmasked)
+        self.reader = Reader(self.session.model, self.observers, self.session.unmasked)
         if self.reader.gradients and self.loss is None:
             raise LawscopeError("Gradients are those of a loss; pass loss=, as in training.")
         if self.reader.gradients and sharded_modules(self.session.model):
@@ -293,11 +291,11 @@ class _Run:
                 "The gradients of a network under fully_shard cannot be read outside its own "
                 "training step; watch its training with attach()."
             )
-        return bool(wanted)
+        return bool(self.reader.active)
 
     def feed(self, batch: Batch) -> None:
         session, reader = self.session, self.reader
-        for observer in self.active:
+        for observer in reader.active:
             observer.begin_batch(batch)
         fitted = session._fit(batch, all_logits=self.loss is not None)
         if session._overwrites:
@@ -306,20 +304,31 @@ class _Run:
             if reader.gradients:
                 assert self.loss is not None
                 with torch.enable_grad():
-                    output = reader.run(_requiring_grad(fitted))
-                    value = _check_loss(self.loss(*_loss_inputs(output, batch)))
+                    # Copies that are part of the graph, and may be overwritten.
+                    output = reader.run(fitted.map(_requiring_grad))
+                    value = _compute_loss(self.loss, output, batch)
                 reader.backward(value)
             else:
                 reader.run(fitted)
         self.first_run = nullcontext()
-        for observer in self.active:
+        for observer in reader.active:
             observer.end_batch()
+
+    def feed_beside(self, batch: Batch) -> None:
+        """Feed with random numbers of its own, so that interleaving changes nothing."""
+        others = RandomState()
+        self.random.restore()
+        try:
+            self.feed(batch)
+        finally:
+            self.random = RandomState()
+            others.restore()
 
     def end_pass(self, samples: int) -> None:
         session = self.session
         session.passes, session.samples = session.passes + 1, samples
         with without_autocast():
-            for observer in self.active:
+            for observer in self.reader.active:
                 observer.end_pass()
 
 
@@ -333,32 +342,18 @@ def run_together(
 ) -> None:
     """Run the same batches through several networks, until no observer has taps.
 
-    The first network draws random numbers as it would alone; the others have a stream of their
-    own, so that interleaving changes nothing.
+    The first network draws random numbers as it would alone; the others, such as an untrained
+    control, have a stream of their own, so that interleaving changes nothing. When one of them
+    fails, ``on_failure`` is called and it is left out; without that the error is raised.
 
-    Args:
-        sessions: networks and who observes them, such as a trained one and an untrained control.
-        source: of the batches.
-        loss: gives a scalar of the network's logits and the labels, for taps on gradients. In a
-            text these are the logits (n, V) at the tokens measured and the tokens to predict
-            there, (n,).
-        description: for the progress bar.
-        after_batch: called when all networks have seen a batch.
-        on_failure: told of a network after the first that fails, which is then left out; without
-            it the error is raised.
-
-    Raises:
-        LawscopeError: the data or a network cannot be measured.
+    For taps on gradients the loss gives a scalar of the network's logits and the labels. In a text
+    these are the logits (n, V) at the tokens measured and the tokens to predict there, (n,).
     """
     try:
         with ExitStack() as stack:
             runs = [_Run(session, observers, loss, stack) for session, observers in sessions]
-            while active := [run for run in runs if run.begin_pass()]:
-                samples = _one_pass(active, source, description, after_batch, on_failure)
-                runs = [run for run in runs if not run.failed]
-                for run in active:
-                    if not run.failed:
-                        run.end_pass(samples)
+            while active := [run for run in runs if not run.failed and run.begin_pass()]:
+                _one_pass(active, source, description, after_batch, on_failure)
     finally:
         source.restore()
 
@@ -369,52 +364,40 @@ def _one_pass(
     description: str,
     after_batch: Callable[[], None] | None,
     on_failure: Callable[[Session, Exception], None] | None,
-) -> int:
-    """Feed all batches to all networks; return the number of samples."""
-    samples = 0
+) -> None:
+    """Feed all batches to all networks."""
+    (first, *others), samples = runs, 0
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(run.reader.hooks())
             if run.reader.gradients:
                 stack.enter_context(_learning(run.session.model))
-            run.random = None
         advance = stack.enter_context(
-            progress(description, source.total, runs[0].session.show, unit=source.unit)
+            progress(description, source.total, first.session.show, unit=source.unit)
         )
         for batch in source:
-            before = RandomState(None) if len(runs) > 1 else None
-            after = None
-            for run in runs:
-                if before is not None:
-                    (run.random or before).restore()
+            for run in () if samples else others:
+                run.random = RandomState()
+            first.feed(batch)
+            for run in [run for run in others if not run.failed]:
                 try:
-                    if not run.failed:
-                        run.feed(batch)
+                    run.feed_beside(batch)
                 except Exception as error:
-                    if on_failure is None or run is runs[0]:
+                    if on_failure is None:
                         raise
                     run.failed = True
                     on_failure(run.session, error)
-                if before is not None:
-                    run.random = RandomState(None)
-                    after = after or run.random
-            if after is not None:
-                after.restore()
-                runs[0].random = None
             samples += batch.size
             advance(source.units_in(batch))
             if after_batch is not None:
                 after_batch()
-    return samples
+    for run in runs:
+        if not run.failed:
+            run.end_pass(samples)
 
 
-def _requiring_grad(batch: Batch) -> Batch:
-    """Return copies of floating inputs that are part of the graph, and may be overwritten."""
-    args, kwargs = map_tensors(
-        (batch.args, batch.kwargs),
-        lambda t: t.detach().requires_grad_().clone() if t.is_floating_point() else t,
-    )
-    return replace(batch, args=args, kwargs=kwargs)
+def _requiring_grad(tensor: Tensor) -> Tensor:
+    return tensor.detach().requires_grad_().clone() if tensor.is_floating_point() else tensor
 
 
 @contextmanager
@@ -430,8 +413,19 @@ def _learning(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(False)
 
 
-def _check_loss(value: Any) -> Tensor:
-    """Return a loss that has gradients."""
+def _compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
+    """Return the loss of the logits among a network's outputs and the labels beside them."""
+    named = open_output(output)
+    logits = main_tensor(named.get("logits", named) if isinstance(named, dict) else named)
+    if logits is None:
+        raise LawscopeError(
+            f"The network returns a {type(output).__name__} without a tensor to compute a loss of."
+        )
+    labels = batch.labels
+    if batch.tokens is not None:
+        logits = logits.flatten(0, 1)[batch.tokens.rows.to(logits.device)]
+        labels = batch.tokens.targets[:, 0]
+    value: object = loss(logits, None if labels is None else labels.to(logits.device))
     if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
         what = f"a {type(value).__name__}"
         if isinstance(value, Tensor):
@@ -442,17 +436,3 @@ def _check_loss(value: Any) -> Tensor:
             "as nn.CrossEntropyLoss() does."
         )
     return value
-
-
-def _loss_inputs(output: Any, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """Return the logits among a network's outputs and the labels beside them."""
-    logits = output["logits"] if isinstance(output, Mapping) and "logits" in output else None
-    logits = main_tensor(output) if logits is None else logits
-    if logits is None:
-        raise LawscopeError(
-            f"The network returns a {type(output).__name__} without a tensor to compute a loss of."
-        )
-    if batch.tokens is None:
-        return logits, None if batch.labels is None else batch.labels.to(logits.device)
-    rows = batch.tokens.rows.to(logits.device)
-    return logits.flatten(0, 1)[rows], batch.tokens.targets[:, 0].to(logits.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lawscope.capture.blocks import StreamBlocks, find_repeated_blocks
 from lawscope.capture.layers import find_layers, is_sequence
-from lawscope.capture.trace import Seen, Trace
+from lawscope.capture.trace import Seen, Trace, join_name
 from lawscope.errors import LawscopeError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GRANULARITIES = ("layers", "blocks")
 Place = Literal["input", "output", "entrance", "function", "operand"]
 Shape = tuple[int, ...]
-_SHARED = ("path", "call", "dtype", "device")  # of a station and the tensor seen there
+_SHARED = ("path", "call", "operation", "dtype", "device")  # of a station and what was seen
 
 
 def stations(model: nn.Module, example: Any) -> Stations:
@@ -148,56 +148,47 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
     layers, blocks = find_layers(found), find_repeated_blocks(found.seen)
     first = blocks[0] if blocks else None
     seen_again = {(s.path, s.function, s.call): s for s in (again.seen if again else [])}
-    stations: list[Station | None] = []
     skipped: list[str] = []
 
     def make(
-        name: str, place: Place, operation: int, shape: Shape, other: Shape | None, **more: Any
+        name: str, place: Place, seen: Seen, other: Shape | None, **more: Any
     ) -> Station | None:
-        axis = _find_batch_axis(shape, found.batch, other, again.batch if again else 0)
-        if axis is None or not more["dtype"].is_floating_point:
+        axis = _find_batch_axis(seen.shape, found.batch, other, again.batch if again else 0)
+        if axis is None or not seen.dtype.is_floating_point:
             return None
         return Station(
             name,
             place,
-            shape[:axis] + shape[axis + 1 :],
+            seen.shape[:axis] + seen.shape[axis + 1 :],
             batch_dim=axis,
-            sequence=is_sequence(found.operations, operation, shape),
-            operation=operation,
-            channels_first=found.operations[operation].channels_first,
+            sequence=is_sequence(found.operations, seen.operation, seen.shape),
+            channels_first=found.operations[seen.operation].channels_first,
+            function=seen.function or "",
+            **{shared: getattr(seen, shared) for shared in _SHARED},
             **more,
         )
 
     # Raw data is module zero of the layers, and of the blocks when nothing precedes them.
     direct = ("layers", "blocks") if first and first.source == 0 else ("layers",)
-    shapes = found.input_shape, again.input_shape if again else None
-    stations.append(
-        make("input", "input", 0, *shapes, dtype=found.input_dtype, granularities=direct)
-    )
-    for seen in _unique_names(found.seen):
+    raw_again = again.raw.shape if again else None
+    stations = [make("input", "input", found.raw, raw_again, granularities=direct)]
+    modules = {(s.path, s.operation) for s in found.seen if s.function is None and not s.composite}
+    for seen in found.seen:
+        if seen.function is not None and (seen.path, seen.operation) in modules:
+            continue  # a function that is all its module does: the module names it
         same = seen_again.get((seen.path, seen.function, seen.call))
-        at: dict[str, Any] = {name: getattr(seen, name) for name in _SHARED}
-        station = make(
-            _name(seen),
-            "output" if seen.function is None else "function",
-            seen.operation,
-            seen.shape,
-            same.shape if same else None,
-            **at,
-            function=seen.function or "",
-            layer=layers.get(seen, ""),
-            granularities=("layers",) * (seen in layers) + ("blocks",) * (seen in blocks),
-        )
+        place: Place = "output" if seen.function is None else "function"
+        groups = ("layers",) * (seen in layers) + ("blocks",) * (seen in blocks)
+        more = {"layer": layers.get(seen, ""), "granularities": groups}
+        station = make(seen.name, place, seen, same.shape if same else None, **more)
         # A stem or an embedding comes before the first block: what enters it counts too.
         if station and seen is first and seen.source and seen.input_shape:
-            shapes = seen.input_shape, same.input_shape if same else None
-            name = f"{seen.path}:in"
-            stations.append(
-                make(name, "entrance", seen.source, *shapes, **at, granularities=("blocks",))
-            )
+            entering = replace(seen, operation=seen.source, shape=seen.input_shape)
+            name, other = f"{join_name(seen.path)}:in", same.input_shape if same else None
+            stations.append(make(name, "entrance", entering, other, granularities=("blocks",)))
         stations.append(station)
         if station is None and seen in layers:
-            skipped.append(_name(seen))
+            skipped.append(seen.name)
     # By operation, so that the entrance of the first block stands where its tensor was made.
     made = sorted((s for s in stations if s is not None), key=lambda s: s.operation)
     return Stations(tuple(made), tuple(skipped))
@@ -205,24 +196,17 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
 
 def stations_of_stream(blocks: StreamBlocks) -> Stations:
     """Return what enters the first block of a language model, "embedding", and every block."""
-    names = ("embedding", *blocks.names)
-    paths = (blocks.names[0], *blocks.names)
-    return Stations(
-        tuple(
-            Station(
-                name,
-                "output" if i else "entrance",
-                tuple(tensor.shape[1:]),
-                tensor.dtype,
-                path,
-                sequence=True,
-                granularities=("blocks",),
-                stream=True,
-                device=tensor.device,
-            )
-            for i, (name, path, tensor) in enumerate(zip(names, paths, blocks.streams, strict=True))
+    made: list[Station] = []
+    for path, tensor in zip((blocks.names[0], *blocks.names), blocks.streams, strict=True):
+        shape, dtype, name = (
+            tuple(tensor.shape[1:]),
+            tensor.dtype,
+            join_name(path) if made else "embedding",
         )
-    )
+        station = Station(name, "output" if made else "entrance", shape, dtype, path)
+        more: dict[str, Any] = {"granularities": ("blocks",), "device": tensor.device}
+        made.append(replace(station, sequence=True, stream=True, **more))
+    return Stations(tuple(made))
 
 
 def select(
@@ -233,64 +217,52 @@ def select(
     ``module_names`` tell "never ran" from "no such thing", whose message offers the nearest names.
     """
     if isinstance(selector, str) and selector in GRANULARITIES:
-        return _granularity(stations, selector)
+        chosen = stations.granularity(selector)
+        if len(chosen) > 1:
+            return chosen
+        if selector == "blocks":
+            raise LawscopeError(
+                "The network has no repeated composite modules to call blocks; select "
+                "stations='layers', a glob, or a list of names (lawscope.stations shows them all)."
+            )
+        raise LawscopeError(
+            "The network shows fewer than two layers (a linear or convolutional module with what "
+            "follows it); select stations by a glob or a list of names: "
+            f"{', '.join(stations.names[:12]) or 'none ran'}."
+        )
     patterns = [selector] if isinstance(selector, str) else list(selector)
     if not patterns:
         raise LawscopeError("The list of stations is empty; name at least two.")
-    chosen: set[str] = set()
+    names: set[str] = set()
     for pattern in patterns:
-        matched = [n for n in stations.names if n == pattern or fnmatch.fnmatchcase(n, pattern)]
-        if not matched:
+        if not (matched := _matching(stations.names, pattern)):
             raise LawscopeError(_nothing(pattern, stations, module_names))
-        chosen.update(matched)
-    return tuple(s for s in stations if s.name in chosen)
+        names.update(matched)
+    return tuple(s for s in stations if s.name in names)
 
 
-def _granularity(stations: Stations, name: str) -> tuple[Station, ...]:
-    chosen = stations.granularity(name)
-    if len(chosen) > 1:
-        return chosen
-    if name == "blocks":
-        raise LawscopeError(
-            "The network has no repeated composite modules to call blocks; select "
-            "stations='layers', a glob, or a list of names (lawscope.stations shows them all)."
-        )
-    raise LawscopeError(
-        "The network shows fewer than two layers (a linear or convolutional module with what "
-        "follows it); select stations by a glob or a list of names: "
-        f"{', '.join(stations.names[:12]) or 'none ran'}."
-    )
+def _matching(names: Sequence[str], pattern: str) -> list[str]:
+    return [n for n in names if n == pattern or fnmatch.fnmatchcase(n, pattern)]
 
 
 def _nothing(pattern: str, stations: Stations, module_names: Sequence[str]) -> str:
-    ran_not = [n for n in module_names if n and (n == pattern or fnmatch.fnmatchcase(n, pattern))]
-    if ran_not:
+    for name in filter(None, _matching(module_names, pattern)):
         return (
-            f"Station '{ran_not[0]}' was asked for and never ran (or made no float activations "
-            "with one row per sample) in the forward pass; drop it from stations=, or feed data "
-            "that reaches it."
+            f"Station '{name}' was asked for and never ran (or made no float activations with one "
+            "row per sample) in the forward pass; drop it from stations=, or feed data that "
+            "reaches it."
         )
-    near = difflib.get_close_matches(pattern, stations.names, n=3, cutoff=0.3)
-    hint = f" Near it: {', '.join(near)}." if near else ""
     return (
-        f"No station matches '{pattern}'.{hint} lawscope.stations(model, batch) lists all "
-        f"{len(stations)}; 'layers', 'blocks' and 'auto' choose for you."
+        f"No station matches '{pattern}'.{name_nearest(pattern, stations.names)} "
+        f"lawscope.stations(model, batch) lists all {len(stations)}; 'layers', 'blocks' and 'auto' "
+        "choose for you."
     )
 
 
-def _unique_names(seen: list[Seen]) -> Iterator[Seen]:
-    """Leave out a function that is all its module does: the module names it."""
-    modules = {(s.path, s.operation) for s in seen if s.function is None and not s.composite}
-    for s in seen:
-        if s.function is None or (s.path, s.operation) not in modules:
-            yield s
-
-
-def _name(seen: Seen) -> str:
-    name = seen.path
-    if seen.function is not None:
-        name = f"{name}.{seen.function}()" if name else f"{seen.function}()"
-    return name if seen.call == 1 else f"{name}#{seen.call}"
+def name_nearest(name: str, names: Sequence[str]) -> str:
+    """Return a sentence with the names most like one that is not among them, or nothing."""
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.3)
+    return f" Near it: {', '.join(near)}." if near else ""
 
 
 def is_ambiguous(found: Trace) -> bool:
@@ -298,8 +270,9 @@ def is_ambiguous(found: Trace) -> bool:
 
     Then one look cannot tell tokens from samples: a batch of 8 sequences of 8 tokens.
     """
-    shapes = [shape for seen in found.seen for shape in (seen.shape, seen.input_shape or ())]
-    return any(found.batch in shape[1:] for shape in (found.input_shape, *shapes))
+    every = (found.raw, *found.seen)
+    shapes = [shape for seen in every for shape in (seen.shape, seen.input_shape or ())]
+    return any(found.batch in shape[1:] for shape in shapes)
 
 
 def _find_batch_axis(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from lawscope.capture.outputs import find_stream, main_tensor
 from lawscope.capture.pooling import Pooling, loses_mask, pool
 from lawscope.capture.stations import Place, Station
 from lawscope.capture.trace import hooked
-from lawscope.data.batches import Batch, main_input
+from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError
 from lawscope.precision import without_autocast
 
@@ -91,16 +92,14 @@ class Reader(TorchFunctionMode):
     Operations whose padding was pooled, for want of a mask, are added to ``unmasked``.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        wanted: Sequence[tuple[Observer, Sequence[Tap]]],
-        unmasked: set[int],
-    ) -> None:
+    def __init__(self, model: nn.Module, observers: Sequence[Observer], unmasked: set[int]) -> None:
         super().__init__()
         self.model, self.unmasked = model, unmasked
         self.observers: dict[Tap, list[Observer]] = {}
-        for observer, taps in wanted:
+        self.active: list[Observer] = []  # those with taps
+        for observer in observers:
+            taps = observer.taps()
+            self.active += [observer] if taps else []
             for tap in taps:
                 self.observers.setdefault(tap, []).append(observer)
         self.taps: dict[Location, list[Tap]] = {}
@@ -113,7 +112,7 @@ class Reader(TorchFunctionMode):
         # kept until the loss is known.
         self.catch: Callable[[Tap, Tensor], None] = self._keep_edge
         self.edges: list[tuple[Tap, GradientEdge, Tensor, int]] = []
-        self.calls: dict[tuple[str, str, str], int] = {}
+        self.calls: Counter[tuple[str, str, str]] = Counter()
         self.stack: list[str] = []
         self.missing: dict[Location, str] = {}
         self.open = False  # between the beginning and the end of a forward pass
@@ -140,20 +139,17 @@ class Reader(TorchFunctionMode):
     def run(self, batch: Batch) -> Any:
         """Run a batch and return the network's output; every tap must have been seen by its end."""
         self.begin(batch)
-        if self.functions:
-            with self:
-                output = self.model(*batch.args, **batch.kwargs)
-        else:
+        with self if self.functions else nullcontext():
             output = self.model(*batch.args, **batch.kwargs)
         self.end()
         return output
 
     def begin(self, batch: Batch) -> None:
-        self.batch, self.calls, self.stack, self.edges = batch, {}, [], []
+        self.batch, self.calls, self.stack, self.edges = batch, Counter(), [], []
         self.open = True
         self.missing = {location: taps[0].station.name for location, taps in self.taps.items()}
         if ("input", "", "", 1) in self.taps:
-            self._arrive(("input", "", "", 1), lambda tap: main_input(batch))
+            self._arrive(("input", "", "", 1), lambda tap: batch.main)
 
     def end(self) -> None:
         """Check that every station ran."""
@@ -181,11 +177,7 @@ class Reader(TorchFunctionMode):
     def hand_over(self, tap: Tap, tensor: Tensor) -> None:
         """Give the rows of a tensor to the observers of a tap."""
         # Statistics are not part of the network: keep function modes and autocast out of them.
-        with (
-            torch._C.DisableTorchFunction(),
-            torch.no_grad(),
-            without_autocast(),
-        ):
+        with torch._C.DisableTorchFunction(), torch.no_grad(), without_autocast():
             rows = self._rows(tap, tensor.detach())
             for observer in self.observers[tap]:
                 observer.see(tap, rows)
@@ -197,8 +189,7 @@ class Reader(TorchFunctionMode):
                 "autograd."
             )
         # The edge, not the tensor, which may be overwritten in place and then stand for another.
-        edge = get_gradient_edge(tensor)
-        self.edges.append((tap, edge, tensor.detach(), tensor._version))
+        self.edges.append((tap, get_gradient_edge(tensor), tensor.detach(), tensor._version))
 
     def _arrive(self, location: Location, find: Callable[[Tap], Tensor | None]) -> None:
         """Hand over what has come to a location, once for every way of reading it."""
@@ -216,9 +207,8 @@ class Reader(TorchFunctionMode):
                 self.hand_over(tap, tensor)
 
     def _count(self, place: str, path: str, function: str = "") -> int:
-        key = (place, path, function)
-        self.calls[key] = self.calls.get(key, 0) + 1
-        return self.calls[key]
+        self.calls[place, path, function] += 1
+        return self.calls[place, path, function]
 
     def _apart(self, location: Location, output: Any) -> Any:
         """Return a copy of an output whose gradient is wanted, for the network to go on with.
@@ -226,24 +216,22 @@ class Reader(TorchFunctionMode):
         What is a view, as a linear layer's output of a sequence is, leaves the graph when it is
         overwritten in place.
         """
-        wanted = self.open and any(
-            tap.what == "output gradient" for tap in self.taps.get(location, ())
-        )
+        taps = self.taps.get(location, ()) if self.open else ()
+        wanted = any(tap.what == "output gradient" for tap in taps)
         return output.clone() if wanted and isinstance(output, Tensor) else output
 
     def _output(self, module: nn.Module, args: Any, output: Any) -> Any:
         path = self.paths[module]
         location: Location = ("output", path, "", self._count("output", path))
-        self._arrive(location, lambda tap: self._find(tap, output, lambda: main_tensor(output)))
+        self._arrive(location, lambda tap: self._find(tap, output, main_tensor(output)))
         return self._apart(location, output)
 
     def _entrance(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         path = self.paths[module]
         location: Location = ("entrance", path, "", self._count("entrance", path))
         given = Batch(args, kwargs, None)
-        self._arrive(
-            location, lambda tap: self._find(tap, (args, kwargs), lambda: main_input(given))
-        )
+        main = given.main if given.inputs else None
+        self._arrive(location, lambda tap: self._find(tap, (args, kwargs), main))
 
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         self.stack.append(self.paths[module])
@@ -266,10 +254,10 @@ class Reader(TorchFunctionMode):
         self._arrive(("function", path, name, call), lambda tap: main_tensor(output))
         return self._apart(("function", path, name, call), output)
 
-    def _find(self, tap: Tap, value: Any, main: Callable[[], Tensor | None]) -> Tensor | None:
+    def _find(self, tap: Tap, value: Any, main: Tensor | None) -> Tensor | None:
         """Return the main tensor of inputs or outputs; the stream of tokens at its stations."""
         if not tap.station.stream:
-            return main()
+            return main
         shape = (self.batch.size,) if self.batch.tokens is None else self.batch.tokens.shape
         found = find_stream(value, shape)
         if found is None:

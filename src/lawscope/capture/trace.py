@@ -7,7 +7,7 @@ all found in what it writes down.
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from lawscope.capture import kinds
 from lawscope.capture.kinds import Kind, function_name, is_convolution
 from lawscope.capture.outputs import find_stream, main_first, main_tensor
-from lawscope.data.batches import Batch, main_input, tensors_in
+from lawscope.data.batches import Batch, tensors_in
 
 KEPT_PRODUCTS = 32  # the head is among the last
 Origin = Literal["data", "weights", "fixed"]
@@ -59,6 +59,17 @@ class Seen:
     family: str = ""  # class of the module, for finding what repeats
     source: int | None = None  # operation whose output came in as the main input, for modules
     input_shape: tuple[int, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        name = join_name(self.path, self.function or "")
+        return name if self.call == 1 else f"{name}#{self.call}"
+
+
+def join_name(path: str, function: str = "") -> str:
+    """Return a name that can be printed and saved: half of a surrogate pair cannot."""
+    name = ".".join(filter(None, (path, f"{function}()" if function else "")))
+    return name.encode(errors="backslashreplace").decode()
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +116,9 @@ class Trace:
     products: list[Product]  # the last ones, copied; none unless asked for
     calls: list[Call]  # every module call with its stream; none unless asked for
     batch: int
-    input_shape: tuple[int, ...]
-    input_dtype: torch.dtype
+    raw: Seen  # the data as it came in
     output: Any
     overwrites: bool = False  # the network writes into its inputs
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        output = main_tensor(self.output)
-        return () if output is None else tuple(output.shape)
 
 
 def trace(
@@ -125,8 +130,7 @@ def trace(
     module to module.
     """
     tracer = _Tracer(model, copies, stream)
-    inputs = list(tensors_in((batch.args, batch.kwargs)))
-    raw = main_input(batch)
+    inputs, raw = batch.inputs, batch.main
     for tensor in [raw, *(t for t in inputs if t is not raw)]:
         tracer.add(Operation("input", "", None, ()), [tensor])
     versions = [_version(tensor) for tensor in inputs]
@@ -138,7 +142,7 @@ def trace(
     # Inference tensors keep no version: the worst is assumed of a network that runs on them.
     overwrites = any(t.is_inference() for t in inputs) or versions != [_version(t) for t in inputs]
     made = tracer.operations, tracer.seen, list(tracer.products), tracer.streams
-    return Trace(*made, batch.size, tuple(raw.shape), raw.dtype, output, overwrites)
+    return Trace(*made, batch.size, _seen("", 1, 0, raw), output, overwrites)
 
 
 @contextmanager
@@ -181,10 +185,12 @@ class _Made(NamedTuple):
 class _Entry(NamedTuple):
     """What came into a module, noted on the way in: the module may overwrite it."""
 
-    source: int | None
-    shape: tuple[int, ...] | None
-    sources: tuple[int, ...]
-    origins: tuple[Origin, ...]
+    number: int  # of modules entered before
+    stream: Tensor | None
+    source: int | None = None
+    shape: tuple[int, ...] | None = None
+    sources: tuple[int, ...] = ()
+    origins: tuple[Origin, ...] = ()
 
 
 class _Tracer(TorchFunctionMode):
@@ -201,7 +207,6 @@ class _Tracer(TorchFunctionMode):
         self.seen: list[Seen] = []
         self.products: deque[Product] = deque(maxlen=KEPT_PRODUCTS)
         self.streams: list[Call] = []
-        self.open_streams: list[tuple[int, Tensor | None]] = []
         self.made: dict[int, _Made] = {}
         self.alive: list[Tensor] = []  # ids stay unique only while tensors live
         self.stack: list[nn.Module] = []
@@ -209,7 +214,7 @@ class _Tracer(TorchFunctionMode):
         self.inside: nn.Module | None = None  # the atomic module being run
         self.activated = ""  # the latest activation in there
         self.entered = 0  # modules so far
-        self.calls: dict[tuple[str, str], int] = {}
+        self.calls: Counter[tuple[str, str]] = Counter()
 
     @property
     def path(self) -> str:
@@ -218,9 +223,8 @@ class _Tracer(TorchFunctionMode):
 
     def count(self, path: str, what: str) -> int:
         """Return the number of this entering or leaving of a module, or call of a function."""
-        key = (path, what)
-        self.calls[key] = self.calls.get(key, 0) + 1
-        return self.calls[key]
+        self.calls[path, what] += 1
+        return self.calls[path, what]
 
     def add(self, operation: Operation, outputs: Sequence[Tensor]) -> int:
         """Enter an operation and the tensors it made, the main one first."""
@@ -275,27 +279,23 @@ class _Tracer(TorchFunctionMode):
         kwargs = kwargs or {}
         name = function_name(func)
         call = self.count(self.path, name) if self.stack else 0
-        if self.inside is not None:
-            if kinds.function_kind(name, weighted=False) == "activation":
-                self.activated = name
-            output = func(*args, **kwargs)
-            self.note_product(name, call, args, kwargs, output)
-            return output
-        given = list(tensors_in((args, kwargs)))
+        given = list(tensors_in((args, kwargs))) if self.inside is None else []
         operation = self.function(name, given)
         shape = tuple(given[0].shape) if given else ()
         output = func(*args, **kwargs)
         self.note_product(name, call, args, kwargs, output)
+        if self.inside is not None:
+            self.activated = operation.activation or self.activated
+            return output
         # Writing into a part of a tensor gives nothing back.
         outputs = main_first(args[0] if name == "setitem" else output)
         if not outputs:
             return output
-        operation.flattens = name in kinds.RESHAPES and kinds.flattens(
-            shape, tuple(outputs[0].shape)
-        )
+        after = tuple(outputs[0].shape)
+        operation.flattens = name in kinds.RESHAPES and kinds.flattens(shape, after)
         position = self.add(operation, outputs)
         if operation.kind == "activation" and self.stack:
-            self.see(operation.path, call, position, outputs[0], function=name)
+            self.seen.append(_seen(operation.path, call, position, outputs[0], function=name))
         return output
 
     def note_product(self, name: str, call: int, args: Any, kwargs: Any, output: Any) -> None:
@@ -333,21 +333,23 @@ class _Tracer(TorchFunctionMode):
             origin=_joint(kind, origins),
         )
 
+    def copy_stream(self, value: Any) -> Tensor | None:
+        found = None if self.stream is None else find_stream(value, self.stream)
+        return None if found is None else found.clone()
+
     def enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         self.stack.append(module)
         self.count(self.paths[module], "enter")
-        if self.stream is not None:
-            stream = find_stream((args, kwargs), self.stream)
-            self.open_streams.append((self.entered, None if stream is None else stream.clone()))
+        entry = _Entry(self.entered, self.copy_stream((args, kwargs)))
         self.entered += 1
         if self.inside is not None:
-            self.entries.append(_Entry(None, None, (), ()))
+            self.entries.append(entry)
             return
         given = list(tensors_in((args, kwargs)))
         main = next((t for t in given if t.is_floating_point()), None)
         source, shape = (None, None) if main is None else (self.source(main), tuple(main.shape))
         origins = tuple(self.origin(tensor) for tensor in given)
-        self.entries.append(_Entry(source, shape, self.sources(given), origins))
+        self.entries.append(_Entry(*entry[:2], source, shape, self.sources(given), origins))
         if len(self.stack) > 1 and kinds.is_atomic(module):
             self.inside, self.activated = module, ""
 
@@ -355,10 +357,8 @@ class _Tracer(TorchFunctionMode):
         entry = self.entries.pop()
         self.stack.pop()
         if self.stream is not None:
-            order, given = self.open_streams.pop()
-            made = find_stream(output, self.stream)
-            copy = None if made is None else made.clone()
-            self.streams.append(Call(module, order, given, copy))
+            made = Call(module, entry.number, entry.stream, self.copy_stream(output))
+            self.streams.append(made)
         path, call = self.paths[module], self.count(self.paths[module], "leave")
         atomic = self.inside is module
         if self.inside is not None and not atomic:
@@ -369,7 +369,7 @@ class _Tracer(TorchFunctionMode):
         tensor = main_tensor(output)
         operation = None if tensor is None else self.source(tensor)
         if tensor is not None and operation is not None and self.stack:
-            self.see(
+            seen = _seen(
                 path,
                 call,
                 operation,
@@ -380,6 +380,7 @@ class _Tracer(TorchFunctionMode):
                 source=entry.source,
                 input_shape=entry.shape,
             )
+            self.seen.append(seen)
 
     def module(self, module: nn.Module, entry: _Entry, output: Any) -> Operation:
         kind = kinds.module_kind(module, bool(self.activated))
@@ -399,9 +400,10 @@ class _Tracer(TorchFunctionMode):
             origin=_joint(kind, entry.origins),
         )
 
-    def see(self, path: str, call: int, position: int, tensor: Tensor, **more: Any) -> None:
-        shape, kind, device = tuple(tensor.shape), tensor.dtype, tensor.device
-        self.seen.append(Seen(path, call, position, shape, kind, device, **more))
+
+def _seen(path: str, call: int, position: int, tensor: Tensor, **more: Any) -> Seen:
+    shape = tuple(tensor.shape)
+    return Seen(path, call, position, shape, tensor.dtype, tensor.device, **more)
 
 
 def _version(tensor: Tensor) -> int:
@@ -424,16 +426,13 @@ def _operands(
         if len(args) != 2 or not all(isinstance(a, Tensor) for a in args) or args[1].dim() != 2:
             return None
         return args[0], args[1].T, None
-    if name != "linear" and not is_convolution(name):
-        return None
-    names = ("input", "weight", "bias")
+    names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    operand, weight, bias = (given.get(key) for key in names)
+    operand, weight, bias = (given.get(key) for key in names[:3])
+    if name not in ("linear", "conv1d", "conv2d", "conv3d") or given.get("groups", 1) != 1:
+        return None
     if not isinstance(operand, Tensor) or not isinstance(weight, Tensor) or weight.dim() < 2:
         return None
-    if weight.shape[1] * weight.shape[0] != weight.numel():
-        return None  # a kernel larger than one position
-    groups = args[6] if len(args) > 6 else kwargs.get("groups", 1)
-    if is_convolution(name) and ("transpose" in name or groups != 1):
-        return None
-    return operand, weight.flatten(1), bias
+    # A kernel larger than one position is not a matrix.
+    one = weight.shape[1] * weight.shape[0] == weight.numel()
+    return (operand, weight.flatten(1), bias) if one else None

@@ -187,13 +187,10 @@ class LanguageTarget:
         if self.task != "encoder-decoder":
             return ids
         half, frame = ids.shape[1] // 2, frame_of(self.tokenizer, self.task)
-        before, after = (
-            torch.tensor(side, dtype=torch.int64).expand(len(ids), -1) for side in frame.sides
-        )
         start = getattr(getattr(self.model, "config", None), "decoder_start_token_id", None)
         begin = torch.full((len(ids), 1), int(start or 0))
         return {
-            "input_ids": torch.cat([before, ids[:, :half], after], dim=1),
+            "input_ids": frame.around(ids[:, :half]),
             "decoder_input_ids": torch.cat([begin, ids[:, half:]], dim=1),
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ class Batch:
     @cached_property
     def size(self) -> int:
         """Number of samples: of labels, where an input has as many rows, else of the first rows."""
-        rows = [len(t) for t in (self.first, *tensors_in((self.args, self.kwargs))) if t.dim()]
+        rows = [len(t) for t in (self.first, *self.inputs) if t.dim()]
         if not rows:
             raise LawscopeError(
                 "A batch holds single numbers only; yield inputs with one row per sample."
@@ -41,11 +41,19 @@ class Batch:
         return labels if labels in rows else rows[0]
 
     @property
+    def inputs(self) -> list[Tensor]:
+        return list(tensors_in((self.args, self.kwargs)))
+
+    @property
     def first(self) -> Tensor:
-        found = next(tensors_in((self.args, self.kwargs)), None)
-        if found is None:
-            raise LawscopeError("A batch holds no tensor; yield (x, y) pairs or dicts of tensors.")
-        return found
+        for tensor in self.inputs:
+            return tensor
+        raise LawscopeError("A batch holds no tensor; yield (x, y) pairs or dicts of tensors.")
+
+    @property
+    def main(self) -> Tensor:
+        """The raw data: the first floating tensor, or the first tensor."""
+        return next((t for t in self.inputs if t.is_floating_point()), self.first)
 
     @property
     def mask(self) -> Tensor | None:
@@ -54,11 +62,13 @@ class Batch:
         mask = next((part["attention_mask"] for part in named if "attention_mask" in part), None)
         return mask if isinstance(mask, Tensor) and mask.dim() == 2 else None
 
+    def map(self, change: Callable[[Tensor], Tensor], **fields: Any) -> Batch:
+        """Return the batch with every input changed, and with other fields."""
+        args, kwargs = map_tensors((self.args, self.kwargs), change)
+        return replace(self, args=args, kwargs=kwargs, **fields)
+
     def to(self, device: torch.device | None) -> Batch:
-        if device is None:
-            return self
-        moved = map_tensors((self.args, self.kwargs), lambda t: t.to(device))
-        return replace(self, args=moved[0], kwargs=moved[1])
+        return self if device is None else self.map(lambda t: t.to(device))
 
     def head(self, samples: int) -> Batch:
         """Copy the first few samples, for a look at a network that may overwrite them."""
@@ -68,8 +78,7 @@ class Batch:
             return (tensor[:samples] if tensor.dim() and len(tensor) == size else tensor).clone()
 
         labels = None if self.labels is None else self.labels[:samples]
-        tokens = self.tokens if samples >= size else None
-        return Batch(map_tensors(self.args, cut), map_tensors(self.kwargs, cut), labels, tokens)
+        return self.map(cut, labels=labels, tokens=self.tokens if samples >= size else None)
 
 
 def spread(batch: Batch, samples: int) -> Batch:
@@ -90,7 +99,7 @@ def spread(batch: Batch, samples: int) -> Batch:
         noise[:size] = 0
         return many + WIDE * noise * tensor.square().mean().sqrt()
 
-    return Batch(map_tensors(batch.args, more), map_tensors(batch.kwargs, more), None)
+    return batch.map(more, labels=None, tokens=None)
 
 
 def as_batch(raw: Any) -> Batch:
@@ -98,13 +107,12 @@ def as_batch(raw: Any) -> Batch:
     raw = map_tensors(raw, lambda t: t)
     if isinstance(raw, dict):
         key = next((k for k in LABEL_KEYS if k in raw), None)
-        inputs = {k: v for k, v in raw.items() if k != key}
-        return Batch((), inputs, _labels(raw.get(key) if key else None))
+        return Batch((), {k: v for k, v in raw.items() if k != key}, _labels(raw.get(key)))
     if isinstance(raw, tuple) and len(raw) > 1:
-        *inputs_list, labels = raw
-        if len(inputs_list) == 1 and isinstance(inputs_list[0], dict):
-            return Batch((), inputs_list[0], _labels(labels))
-        return Batch(tuple(inputs_list), {}, _labels(labels))
+        *inputs, labels = raw
+        if len(inputs) == 1 and isinstance(inputs[0], dict):
+            return Batch((), inputs[0], _labels(labels))
+        return Batch(tuple(inputs), {}, _labels(labels))
     if isinstance(raw, tuple):
         return as_batch(raw[0]) if raw else Batch((), {}, None)
     if not isinstance(raw, Tensor):
@@ -119,18 +127,9 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     """Yield all tensors inside nested tuples, lists and dicts, in order."""
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
             yield from tensors_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_in(item)
-
-
-def main_input(batch: Batch) -> Tensor:
-    """Return the raw data of a batch: its first floating tensor, or its first tensor."""
-    inputs = tensors_in((batch.args, batch.kwargs))
-    return next((t for t in inputs if t.is_floating_point()), batch.first)
 
 
 def _labels(labels: Any) -> Tensor | None:
@@ -151,25 +150,19 @@ def _labels(labels: Any) -> Tensor | None:
     return column
 
 
-def map_tensors(value: Any, change: Any) -> Any:
+def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return nested containers rebuilt with every tensor (or array) changed."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        # A copy where it runs backwards, which tensors cannot.
-        return change(torch.from_numpy(np.ascontiguousarray(value) if _backwards(value) else value))
+        if any(stride < 0 for stride in value.strides):  # backwards, as tensors cannot
+            value = np.ascontiguousarray(value)
+        return change(torch.from_numpy(value))
     if isinstance(value, Mapping):
         return {key: map_tensors(item, change) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         items = [map_tensors(item, change) for item in value]
+        nested = not items or any(isinstance(i, Tensor | dict | tuple | list) for i in items)
         # A list of plain numbers is a column of labels, not a container of inputs.
-        return items if _plain(items) else tuple(items)
+        return tuple(items) if nested else items
     return value
-
-
-def _backwards(array: np.ndarray[Any, Any]) -> bool:
-    return any(stride < 0 for stride in array.strides)
-
-
-def _plain(items: list[Any]) -> bool:
-    return bool(items) and not any(isinstance(i, Tensor | dict | tuple | list) for i in items)

@@ -125,12 +125,46 @@ class Source:
     _empty = "The loader is empty: it yields no batch with samples."
 
     def _iterable(self, data: Any) -> Iterable[Any]:
-        return _iterable(data)
+        if isinstance(data, Mapping):
+            return [data]
+        if _is_pair(data):
+            x, y = data
+            if len(x) != len(y):
+                raise LawscopeError(
+                    f"The data has {len(x)} samples and {len(y)} labels; one label per sample is "
+                    "needed."
+                )
+            parts = (slice(i, i + WHOLE_BATCH) for i in range(0, len(x), WHOLE_BATCH))
+            return [(x[part], y[part]) for part in parts]
+        if isinstance(data, Dataset):
+            return DataLoader(data, batch_size=WHOLE_BATCH)
+        if isinstance(data, Tensor):
+            raise LawscopeError(
+                "The data is one tensor without labels; pass (x, y), or a loader of (x, y) batches."
+            )
+        if not isinstance(data, Iterable):
+            raise LawscopeError(
+                f"The data is a {type(data).__name__}, which cannot be iterated; pass a "
+                "DataLoader, a Dataset, a pair (x, y) or a list of batches."
+            )
+        return data
 
     def _count(self) -> tuple[int | None, int | None, int | None, int | None]:
-        """Count samples, classes, batches and units, where that needs no reading."""
-        batches = _length(self.data)
-        return _samples(self.data), _classes(self.data), batches, batches
+        """Count samples, classes, batches and units, where that needs no loading of samples."""
+        data, samples = self.data, None
+        labels: list[Tensor | None] = []
+        if isinstance(data, DataLoader):
+            lengths = (_length(data.sampler), _length(data.dataset))
+            samples = next((n for n in lengths if n is not None), None)
+            if isinstance(data.dataset, TensorDataset) and data.dataset.tensors[-1].dim() == 1:
+                labels = [data.dataset.tensors[-1]]
+        elif isinstance(data, Sequence):
+            found = [(batch.size, batch.labels) for batch in map(as_batch, data)]
+            samples, labels = sum(size for size, _ in found), [y for _, y in found]
+        columns = [y.flatten().cpu() for y in labels if y is not None and not y.is_floating_point()]
+        known = bool(columns) and len(columns) == len(labels)
+        classes = len(torch.cat(columns).unique()) if known else None
+        return samples, classes, _length(data), _length(data)
 
     def _read(self, raws: Iterable[Any]) -> Iterator[Batch]:
         """Yield the batches of one pass that have samples."""
@@ -177,7 +211,7 @@ def _strided(tensor: Tensor) -> Iterator[Tensor]:
 class RandomState:
     """The state of all random generators a pass over ``data`` may draw from."""
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any = None) -> None:
         self._torch = torch.get_rng_state()
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
         self._python = random.getstate()
@@ -195,33 +229,6 @@ class RandomState:
         np.random.set_state(self._numpy)
         for generator, state in self._own:
             generator.set_state(state)
-
-
-def _iterable(data: Any) -> Iterable[Any]:
-    if isinstance(data, Mapping):
-        return [data]
-    if _is_pair(data):
-        x, y = data
-        if len(x) != len(y):
-            raise LawscopeError(
-                f"The data has {len(x)} samples and {len(y)} labels; one label per sample is "
-                "needed."
-            )
-        return [
-            (x[i : i + WHOLE_BATCH], y[i : i + WHOLE_BATCH]) for i in range(0, len(x), WHOLE_BATCH)
-        ]
-    if isinstance(data, Dataset):
-        return DataLoader(data, batch_size=WHOLE_BATCH)
-    if isinstance(data, Tensor):
-        raise LawscopeError(
-            "The data is one tensor without labels; pass (x, y), or a loader of (x, y) batches."
-        )
-    if not isinstance(data, Iterable):
-        raise LawscopeError(
-            f"The data is a {type(data).__name__}, which cannot be iterated; pass a DataLoader, "
-            "a Dataset, a pair (x, y) or a list of batches."
-        )
-    return data
 
 
 def _is_pair(data: Any) -> bool:
@@ -245,28 +252,3 @@ def _length(data: Any) -> int | None:
         return len(data) if isinstance(data, Sized) else None
     except TypeError:
         return None
-
-
-def _classes(data: Iterable[Any]) -> int | None:
-    """Count the classes, when that can be known without loading samples."""
-    if isinstance(data, DataLoader):
-        dataset = data.dataset
-        labels = dataset.tensors[-1] if isinstance(dataset, TensorDataset) else None
-        if labels is None or labels.is_floating_point() or labels.dim() != 1:
-            return None
-        return len(labels.unique())
-    if isinstance(data, Sequence):
-        found = [as_batch(raw).labels for raw in data]
-        if found and all(y is not None and not y.is_floating_point() for y in found):
-            return len(torch.cat([y.reshape(-1).cpu() for y in found if y is not None]).unique())
-    return None
-
-
-def _samples(data: Iterable[Any]) -> int | None:
-    """Count the samples, at most, when that can be known without reading them."""
-    if isinstance(data, DataLoader):
-        lengths = (_length(data.sampler), _length(data.dataset))
-        return next((n for n in lengths if n is not None), None)
-    if isinstance(data, Sequence):
-        return sum(as_batch(raw).size for raw in data)
-    return None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from lawscope.data.batches import Batch
+from lawscope.data.batches import Batch, map_tensors
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.whole_number import is_whole
@@ -34,43 +35,21 @@ class TokenRows:
     rows: Tensor  # positions in the flattened (B·T), those of one sequence together, shape (n,)
     targets: Tensor  # token ids to predict there, shape (n, q)
     indices: range  # global index of each sequence of the batch, B of them
-    real: int  # how many tokens are not padding
-
-    @property
-    def sequences(self) -> Tensor:
-        """The sequence of each row, counted within the batch, shape (n,)."""
-        return self.rows // self.shape[1]
-
-    @property
-    def left_out(self) -> int:
-        """Real tokens that are not measured."""
-        return self.real - len(self.rows)
+    left_out: int = 0  # how many real tokens are not measured
 
     def folds(self, count: int) -> Tensor:
         """Return the fold of each row: its sequence's global index modulo ``count``."""
-        return (self.indices.start + self.indices.step * self.sequences) % count
+        sequences = self.rows // self.shape[1]
+        return (self.indices.start + self.indices.step * sequences) % count
 
 
 class TokenSource(Source):
     """Batches of token ids as a source, with the tokens to predict.
 
-    Args:
-        data: token ids (B, T), or dicts with ``input_ids`` and ``attention_mask``: a list, a
-            DataLoader or a generator.
-        model_config: the model's configuration, which names special tokens; None without one.
-        task: "causal", "masked" (15 % of the tokens are hidden, measured and predicted) or
-            "encoder-decoder" (the decoder is measured).
-        targets: what to predict: "next", "next-next", "current", "previous".
-        mask_token: id of the mask token, for "masked".
-        special_tokens: ids that are not text and are never hidden, beside the configuration's.
-        seed: of the hidden positions.
-        bos: id of the token that begins every sequence and is not measured in a causal task, None
-            for none; "config" takes the configuration's.
-        rank: of this process.
-        world: number of processes.
-        sharded: the data of rank r holds sequences r, r + world, r + 2·world, … of the text, as
-            ``DistributedSampler(shuffle=False)`` deals them out. Otherwise every process is given
-            the whole text and takes batches r, r + world, … of it.
+    The data is token ids (B, T), or dicts with ``input_ids`` and ``attention_mask``: a list, a
+    DataLoader or a generator. The model's configuration names special tokens. The other arguments
+    are settings of the law of next-token prediction; without ``sharded`` every process is given
+    the whole text and takes batches rank, rank + world, … of it.
     """
 
     kind = "tokens"
@@ -93,13 +72,11 @@ class TokenSource(Source):
         sharded: bool = True,
     ) -> None:
         self.task, self.targets = task, check_targets(targets, task)
-        self.mask_token = _check_mask_token(mask_token, task)
-        named = {*find_special_tokens(model_config), *_check_special_tokens(special_tokens)}
+        _check_tokens(task, mask_token, special_tokens, bos)
+        self.mask_token = None if mask_token is None else int(mask_token)
+        named = {*find_special_tokens(model_config), *map(int, special_tokens)}
         self.special_tokens = named if mask_token is None else named | {mask_token}
-        if bos == "config":
-            bos = find_first_token(model_config)
-        elif bos is not None and not _is_token(bos):
-            raise LawscopeError(f"bos={bos!r} is not a token id; give one, 'config' or None.")
+        bos = find_first_token(model_config) if bos == "config" else bos
         self.bos = bos if task == "causal" else None
         self.seed, self.rank, self.world, self.sharded = seed, rank, world, sharded
         super().__init__(data)
@@ -120,9 +97,7 @@ class TokenSource(Source):
             same = ids[:, 0] == ids[:, -1]
             changed[:, -1] = torch.where(same, (ids[:, 0] - 1).abs(), ids[:, 0])
             ids = torch.cat([ids, changed])
-        none = torch.zeros(0, dtype=torch.int64)
-        seen = TokenRows(tuple(ids.shape), none, none[:, None], range(len(ids)), ids.numel())
-        return self._batch(ids, extra, batch.named, seen)
+        return self._batch(replace(batch, ids=ids, extra=extra), range(len(ids)))
 
     def _iterable(self, data: Any) -> Iterable[Any]:
         if isinstance(data, Tensor | Mapping):
@@ -144,41 +119,37 @@ class TokenSource(Source):
         return None, None, len(own), sum(_count_tokens(raw) for raw in own)
 
     def _read(self, raws: Iterable[Any]) -> Iterator[Batch]:
-        sequences = dealt = 0
-        for number, raw in enumerate(raw for raw in raws if _count_tokens(raw)):
-            dealt = number + 1
+        dealt = 0
+        first, step = (self.rank, self.world) if self.sharded else (0, 1)
+        for dealt, raw in enumerate(filter(_count_tokens, raws), start=1):
             tokens = read_tokens(raw, self.task)
-            if not number:
+            if dealt == 1:
                 self._few_of = tokens
-            first, step = sequences, 1
-            if self.sharded:
-                first, step = self.rank + self.world * sequences, self.world
-            sequences += len(tokens.ids)
-            if self.sharded or number % self.world == self.rank:
-                indices = range(first, first + step * len(tokens.ids), step)
-                ids, rows, wanted = self._find_rows(tokens, indices)
-                shape, real = tuple(ids.shape), int(tokens.real.sum())
-                seen = TokenRows(shape, rows, wanted, indices, real)
-                yield self._batch(ids, tokens.extra, tokens.named, seen)
+            indices = range(first, first + step * len(tokens.ids), step)
+            first = indices.stop
+            if self.sharded or (dealt - 1) % self.world == self.rank:
+                if self.task == "masked":
+                    assert self.mask_token is not None
+                    hidden = self.mask_token, self.special_tokens, indices, self.seed
+                    ids, *measured = hide_tokens(tokens, *hidden)
+                    tokens = replace(tokens, ids=ids)
+                else:
+                    measured = [*find_targets(tokens, self.targets, self.bos)]
+                yield self._batch(tokens, indices, measured)
         if not self.sharded and 0 < dealt <= self.rank:
             # A rank without a share takes part with a batch in which nothing is measured.
-            few, none = self._few_of, torch.zeros(0, dtype=torch.int64)
-            nothing = none[:, None].expand(0, len(self.targets))
-            seen = TokenRows(tuple(few.ids.shape), none, nothing, range(0), 0)
-            yield self._batch(few.ids, few.extra, few.named, seen)
+            yield self._batch(self._few_of, range(0))
 
-    def _find_rows(self, tokens: TokenBatch, indices: range) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the ids as the model sees them, the rows to measure and their targets."""
-        if self.task != "masked":
-            return tokens.ids, *find_targets(tokens, self.targets, self.bos)
-        assert self.mask_token is not None
-        return hide_tokens(tokens, self.mask_token, self.special_tokens, indices, self.seed)
-
-    def _batch(self, ids: Tensor, extra: dict[str, Any], named: bool, seen: TokenRows) -> Batch:
-        if not named:
-            return Batch((ids,), {}, None, seen)
+    def _batch(self, tokens: TokenBatch, indices: range, measured: Sequence[Tensor] = ()) -> Batch:
+        """Return tokens as a batch; ``measured`` are rows and their targets, if any."""
+        none = torch.zeros(0, dtype=torch.int64)
+        rows, targets = measured or (none, none[:, None].expand(0, len(self.targets)))
+        left_out = int(tokens.real.sum()) - len(rows) if measured else 0
+        seen = TokenRows(tuple(tokens.ids.shape), rows, targets, indices, left_out)
+        if not tokens.named:
+            return Batch((tokens.ids,), {}, None, seen)
         name = "decoder_input_ids" if self.task == "encoder-decoder" else "input_ids"
-        return Batch((), {name: ids, **extra}, None, seen)
+        return Batch((), {name: tokens.ids, **tokens.extra}, None, seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,11 +164,10 @@ class TokenBatch:
 
 def read_tokens(raw: Any, task: Task = "causal") -> TokenBatch:
     """Read token ids (B, T), alone or in a dict with ``input_ids`` and ``attention_mask``."""
-    ids_name, mask_name = "input_ids", "attention_mask"
-    if task == "encoder-decoder":
-        ids_name, mask_name = "decoder_input_ids", "decoder_attention_mask"
+    prefix = "decoder_" if task == "encoder-decoder" else ""
+    ids_name, mask_name = f"{prefix}input_ids", f"{prefix}attention_mask"
     extra: dict[str, Any] = {}
-    found, mask = raw, None
+    found, mask = _unpack(raw), None
     if isinstance(raw, Mapping):
         if ids_name not in raw:
             raise LawscopeError(
@@ -206,10 +176,6 @@ def read_tokens(raw: Any, task: Task = "causal") -> TokenBatch:
             )
         extra = {k: v for k, v in raw.items() if k not in ("labels", ids_name)}
         found, mask = raw[ids_name], raw.get(mask_name)
-    elif isinstance(raw, list | tuple) and len(raw) == 1:
-        found = raw[0]  # a TensorDataset yields tuples of one
-    elif task != "encoder-decoder" and _is_with_labels(raw):
-        found = raw[0]  # and labels per token, which are in the text
     elif task == "encoder-decoder":
         raise LawscopeError(
             "An encoder–decoder needs batches that are dicts with 'input_ids' and "
@@ -226,12 +192,12 @@ def read_tokens(raw: Any, task: Task = "causal") -> TokenBatch:
     return TokenBatch(ids, real, extra, isinstance(raw, Mapping))
 
 
-def _is_with_labels(raw: Any) -> bool:
-    """Return whether it is token ids and a label for each, as language models are trained on."""
-    if not isinstance(raw, list | tuple) or len(raw) != 2:
-        return False
+def _unpack(raw: Any) -> Any:
+    """Return the ids out of a tuple of one, or of a pair with a label per token."""
+    if not isinstance(raw, list | tuple) or len(raw) not in (1, 2):
+        return raw
     shapes = [tuple(getattr(part, "shape", ())) for part in raw]
-    return len(shapes[0]) == 2 and shapes[0] == shapes[1]
+    return raw[0] if len(raw) == 1 or (len(shapes[0]) == 2 and shapes[0] == shapes[1]) else raw
 
 
 def are_tokens(batch: Batch) -> bool:
@@ -240,17 +206,16 @@ def are_tokens(batch: Batch) -> bool:
         return False
     named = [batch.kwargs[k] for k in ("decoder_input_ids", "input_ids") if k in batch.kwargs]
     ids = next(iter([*named, *batch.args]), None)
-    return isinstance(ids, Tensor) and ids.dim() == 2 and not _no_whole(ids.dtype)
+    return isinstance(ids, Tensor) and ids.dim() == 2 and _holds_integers(ids)
 
 
 def _ids(found: Any) -> Tensor:
-    numbers = isinstance(found, np.ndarray) and found.dtype.kind in "iufb"
-    ids = torch.from_numpy(found) if numbers else found
-    if not isinstance(ids, Tensor) or _no_whole(ids.dtype) or ids.dim() not in (1, 2):
-        shape = f" of shape {tuple(ids.shape)}" if isinstance(ids, Tensor) else ""
-        kind = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
+    ids = map_tensors(found, lambda t: t)
+    if not isinstance(ids, Tensor) or not _holds_integers(ids) or ids.dim() not in (1, 2):
+        tensor = isinstance(ids, Tensor)
+        kind = f"{ids.dtype} of shape {tuple(ids.shape)}" if tensor else type(found).__name__
         raise LawscopeError(
-            f"A batch is {kind}{shape}; yield integer token ids of shape (batch, tokens), as "
+            f"A batch is {kind}; yield integer token ids of shape (batch, tokens), as "
             "tokenizer(…, return_tensors='pt') gives them."
         )
     ids = (ids if ids.dim() == 2 else ids[None]).to("cpu", torch.int64)
@@ -261,8 +226,8 @@ def _ids(found: Any) -> Tensor:
     return ids
 
 
-def _no_whole(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point or dtype.is_complex or dtype is torch.bool
+def _holds_integers(ids: Tensor) -> bool:
+    return not (ids.is_floating_point() or ids.is_complex() or ids.dtype is torch.bool)
 
 
 def find_targets(
@@ -286,13 +251,7 @@ def find_targets(
 
 def _shifted(values: Tensor, offset: int) -> Tensor:
     """Shift tokens: entry t is entry t + offset of ``values`` (B, T); zero beyond the ends."""
-    result = torch.zeros_like(values)
-    length = values.shape[1]
-    if offset >= 0:
-        result[:, : length - offset] = values[:, offset:]
-    else:
-        result[:, -offset:] = values[:, :offset]
-    return result
+    return F.pad(values, (-offset, offset))
 
 
 def hide_tokens(
@@ -311,9 +270,8 @@ def hide_tokens(
         count = max(1, round(MASKED_SHARE * len(eligible)))
         hidden[i, eligible[torch.randperm(len(eligible), generator=generator)[:count]]] = True
     rows = torch.nonzero(hidden.flatten())[:, 0]
-    targets = batch.ids.flatten()[rows][:, None]
     ids = batch.ids.masked_fill(hidden, mask_token)
-    return ids, rows, targets
+    return ids, rows, batch.ids.flatten()[rows][:, None]
 
 
 def find_first_token(config: Any) -> int | None:
@@ -358,10 +316,9 @@ def vocabulary_of(model: nn.Module, task: Task = "causal") -> int | None:
     if task == "encoder-decoder":
         holder = getattr(model, "get_decoder", lambda: None)()
     try:
-        embedding = holder.get_input_embeddings()
+        rows = holder.get_input_embeddings().num_embeddings
     except (AttributeError, NotImplementedError):
         return None
-    rows = getattr(embedding, "num_embeddings", None)
     return rows if isinstance(rows, int) else None
 
 
@@ -418,7 +375,6 @@ def _choose_windows(batch: TokenBatch) -> Tensor:
 
 def check_targets(targets: Sequence[str], task: Task) -> tuple[str, ...]:
     """Return what is predicted; in a masked model that is what was hidden."""
-    _check_one_of("task", task, TASKS)
     if isinstance(targets, str):
         raise LawscopeError(f"targets={targets!r} is a word; pass a list, as in ({targets!r},).")
     if not isinstance(targets, Iterable):
@@ -432,46 +388,37 @@ def check_targets(targets: Sequence[str], task: Task) -> tuple[str, ...]:
             )
         return ("masked",)
     for name in names:
-        _check_one_of("targets", name, tuple(OFFSETS))
+        if name not in OFFSETS:
+            listed = ", ".join(map(repr, OFFSETS))
+            raise LawscopeError(f"targets={name!r} is not known; choose from {listed}.")
     if not names or len(set(names)) < len(names):
         raise LawscopeError(f"targets={names!r}: name each target once, at least one.")
     return names
 
 
-def _check_mask_token(token: int | None, task: Task) -> int | None:
-    if task == "masked" and token is None:
+def _check_tokens(task: Task, mask_token: Any, special_tokens: Any, bos: Any) -> None:
+    if task == "masked" and mask_token is None:
         raise LawscopeError(
             "task='masked' hides tokens behind the mask token; pass mask_token=, as "
             "tokenizer.mask_token_id gives it."
         )
-    if token is not None and not _is_token(token):
-        raise LawscopeError(f"mask_token={token!r} is not a token id.")
-    return None if token is None else int(token)
-
-
-def _check_special_tokens(tokens: Collection[int]) -> tuple[int, ...]:
-    if not isinstance(tokens, Collection) or not all(_is_token(token) for token in tokens):
+    if mask_token is not None and not _is_token(mask_token):
+        raise LawscopeError(f"mask_token={mask_token!r} is not a token id.")
+    if not isinstance(special_tokens, Collection) or not all(map(_is_token, special_tokens)):
         raise LawscopeError(
-            f"special_tokens={tokens!r} are not token ids; pass whole numbers, as "
+            f"special_tokens={special_tokens!r} are not token ids; pass whole numbers, as "
             "tokenizer.all_special_ids gives them."
         )
-    return tuple(int(token) for token in tokens)
+    if bos not in (None, "config") and not _is_token(bos):
+        raise LawscopeError(f"bos={bos!r} is not a token id; give one, 'config' or None.")
 
 
 def _is_token(number: Any) -> bool:
     return is_whole(number) and number >= 0
 
 
-def _check_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        listed = ", ".join(map(repr, known))
-        raise LawscopeError(f"{name}={value!r} is not known; choose from {listed}.")
-
-
 def _count_tokens(raw: Any) -> int:
     """Count the tokens of a batch, padding included; 1 for what reading it will refuse."""
-    if isinstance(raw, Mapping):
-        raw = raw.get("decoder_input_ids", raw.get("input_ids"))
-    elif isinstance(raw, list | tuple) and (len(raw) == 1 or _is_with_labels(raw)):
-        raw = raw[0]
-    return math.prod(raw.shape) if isinstance(raw, Tensor | np.ndarray) else 1
+    named = raw if isinstance(raw, Mapping) else {"input_ids": _unpack(raw)}
+    ids = named.get("decoder_input_ids", named.get("input_ids"))
+    return math.prod(ids.shape) if isinstance(ids, Tensor | np.ndarray) else 1

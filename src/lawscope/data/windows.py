@@ -23,13 +23,14 @@ class Frame:
     before: tuple[int, ...] = ()  # such as [BOS] or [CLS]
     after: tuple[int, ...] = ()  # such as [SEP]; nothing for a causal model, whose text goes on
 
-    @property
-    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Both."""
-        return self.before, self.after
-
     def __len__(self) -> int:
         return len(self.before) + len(self.after)
+
+    def around(self, text: Tensor) -> Tensor:
+        """Return rows of ids (N, t) with the frame around each."""
+        sides = (torch.tensor(side, dtype=torch.int64) for side in (self.before, self.after))
+        before, after = (side.expand(len(text), -1) for side in sides)
+        return torch.cat([before, text, after], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,15 +90,13 @@ def frame_of(tokenizer: Any, task: Task) -> Frame:
 
 def read_tokens_of(text: Iterable[str], encode: Encode, most: int | None = None) -> Tensor:
     """Return the ids of a text given in pieces; reading stops when there are ``most``."""
-    found: list[Tensor] = []
-    count = 0
+    found, count = [torch.zeros(0, dtype=torch.int64)], 0
     for piece in text:
         found.append(torch.tensor(encode(piece), dtype=torch.int64))
         count += len(found[-1])
         if most is not None and count >= most:
             break
-    ids = torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
-    return ids if most is None else ids[:most]
+    return torch.cat(found)[:most]
 
 
 def pack(ids: Tensor, length: int, frame: Frame = Frame()) -> Windows:  # noqa: B008
@@ -120,9 +119,7 @@ def pack(ids: Tensor, length: int, frame: Frame = Frame()) -> Windows:  # noqa: 
             "missing; give more text or a shorter window."
         )
     text = ids[: count * step].reshape(count, step)
-    around = [torch.tensor(side, dtype=torch.int64).expand(count, -1) for side in frame.sides]
-    framed = torch.cat([around[0], text, around[1]], dim=1).contiguous()
-    return Windows(framed, frame, len(ids) - count * step)
+    return Windows(frame.around(text), frame, len(ids) - count * step)
 
 
 def _ids(made: Any) -> list[int]:
@@ -130,8 +127,7 @@ def _ids(made: Any) -> list[int]:
     made = getattr(made, "ids", made)
     if isinstance(made, Mapping):
         made = made.get("input_ids", made)
-    if isinstance(made, Tensor) or hasattr(made, "tolist"):
-        made = made.tolist()
+    made = made.tolist() if hasattr(made, "tolist") else made
     if not isinstance(made, Sequence) or not all(isinstance(i, int) for i in made):
         raise LawscopeError(
             f"The tokenizer gives a {type(made).__name__} that is not a list of token ids; let "

@@ -61,6 +61,7 @@ def hash_weights(model: nn.Module) -> str:
     for name, tensor in sorted([*model.named_parameters(), *model.named_buffers()]):
         if tensor.is_meta or hasattr(tensor, "full_tensor"):
             return ""
-        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
+        said = f"{name}:{tensor.dtype}:{tuple(tensor.shape)}"
+        digest.update(said.encode(errors="backslashreplace"))
         update_checksum(digest, Batch((tensor.detach(),), {}, None))
     return digest.hexdigest()
