@@ -1,17 +1,27 @@
-"""What the studies of He & Su 2023 share: their feed-forward networks, data and protocols."""
+"""What the studies of He & Su 2023 share: networks, data, protocols, and numbers for claims."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import law_figure
-from lawscope.studies.panels import RATES, Settings, compare, pick, presets, sweep
+from lawscope.studies.panels import (
+    RATES,
+    Label,
+    Number,
+    Settings,
+    by_panel,
+    compare,
+    label_of,
+    pick,
+    presets,
+    sweep,
+)  # fmt: skip
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Figure
-from lawscope.studies.study import AUTHORS, NETWORK, Numbers, Study
+from lawscope.studies.study import AUTHORS, NETWORK, Figure, NotTried, Numbers, Study
 from lawscope.training.recipe import Recipe
 
 # Three of the paper's five learning rates for Adam, for studies that train many networks.
@@ -23,6 +33,9 @@ DATA = {
     "cifar10": ImageData("cifar10", size=10, channel=1),
 }
 NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+# What a claim or question measures: numbers of a study → one number per seed, by panel.
+Value = Callable[[Numbers], dict[str, list[Any]]]
+How = Callable[[float, float], float]
 
 # Both ways to measure: as the authors did, and what the network itself does.
 he_su_study = partial(Study, protocols=(AUTHORS, NETWORK))
@@ -40,25 +53,69 @@ def adam_presets(
 
 
 def feedforward(
-    settings: Settings,
-    data: ImageData | None = None,
-    checkpoints: Sequence[int] = (),
+    settings: Settings, data: ImageData | None = None, checkpoints: Sequence[int] = (),
     **options: Any,
-) -> list[Training]:
+) -> list[Training]:  # fmt: skip
     """Return a network trained with Adam for each learning rate and seed of the settings."""
     network, recipe = Network.of("feedforward", **options), Recipe(epochs=settings["epochs"])
     training = Training(network, recipe, data or ImageData(), checkpoints=tuple(checkpoints))
     return sweep(training, settings["rates"], settings["seeds"])
 
 
-def compare_panels(
-    numbers: Numbers, name: Any, how: Any, *cells: Settings, fitting: bool = True
-) -> list[float | None]:
-    """Compare one number of the networks chosen in two panels, seed by seed."""
-    a, b = (pick(numbers["panels"], **cell)["chosen"] for cell in cells)
-    return compare(a, b, name, how, fitting=fitting)
+def chosen(
+    label: Label, name: Number, of: str = "", *, fitting: bool = True, **where: Any
+) -> Value:
+    """Read one number of the networks chosen in the panels with these settings.
+
+    The numbers, or those of the kind ``of``, may be one panel by themselves.
+    """
+
+    def read(numbers: Numbers) -> dict[str, list[Any]]:
+        found = numbers[of] if of else numbers
+        panels = _select(found.get("panels", [found]), where)
+        return by_panel(panels, label, name, fitting=fitting)
+
+    return read
 
 
-def draw_panels(label: Any, title: str, row: str | None = None) -> Callable[[Numbers], Figure]:
+def versus(
+    label: Label, name: Number, how: How, of: Settings, other: Settings, *, fitting: bool = True
+) -> Value:
+    """Compare the panels with the settings ``of`` with those that differ from them in ``other``."""
+
+    def read(numbers: Numbers) -> dict[str, list[Any]]:
+        found = {}
+        for panel in _select(numbers["panels"], of):
+            cell = {k: v for k, v in panel.items() if k not in ("chosen", "runs")} | other
+            theirs = pick(numbers["panels"], **cell)
+            if theirs is not panel:
+                found[label_of(panel, label)] = compare(
+                    panel["chosen"], theirs["chosen"], name, how, fitting=fitting
+                )
+        if not found:
+            raise NotTried("this preset has no such panel")
+        return found
+
+    return read
+
+
+def between(
+    label: str, name: Number, how: How, one: str, other: str, *, fitting: bool = True
+) -> Value:
+    """Compare the networks of two kinds, seed by seed."""
+
+    def rows(found: Any) -> Sequence[Numbers]:
+        return found["chosen"] if isinstance(found, Mapping) else found
+
+    return lambda numbers: {
+        label: compare(rows(numbers[one]), rows(numbers[other]), name, how, fitting=fitting)
+    }
+
+
+def _select(panels: Sequence[Numbers], where: Settings) -> list[Numbers]:
+    return [panel for panel in panels if all(panel[k] == v for k, v in where.items())]
+
+
+def draw_panels(label: Label, title: str, row: str | None = None) -> Callable[[Numbers], Figure]:
     """Return the figure of a study that draws the law in every panel of its numbers."""
     return lambda numbers: law_figure(numbers["panels"], label, title, row=row)

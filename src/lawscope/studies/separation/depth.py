@@ -17,17 +17,12 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, overlay, style_axis
 from lawscope.studies.panels import brief, choice, last_d, yes_or_no
-from lawscope.studies.separation import Figure, Lab
 from lawscope.studies.separation._family import NAMES, adam_presets, he_su_study
 from lawscope.studies.separation.datasets import PANELS, candidates
-from lawscope.studies.study import Claim, NotTried, Numbers, Question
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question
 
 KEPT = ("lr", "seed", "fits", "accuracy", "test_accuracy", "r", "rho")
 
@@ -65,13 +60,6 @@ def compare_depths(
 
     Depths at which a seed has no final D are left out; ``depth`` is None when none is left.
     ``error`` is the standard error of log D, None with one seed.
-
-    Example:
-        >>> panels = [{"depth": 2, "D": [4.0, 4.0]}, {"depth": 4, "D": [1.0, 2.0]},
-        ...           {"depth": 6, "D": [2.0, 1.5]}, {"depth": 8, "D": [0.1, None]}]
-        >>> found = compare_depths(panels, lambda panel: panel["D"])
-        >>> found["depth"], found["per_seed"], found["depths"]
-        (4, [4, 6], [2, 4, 6])
     """
     table = {panel["depth"]: list(final(panel)) for panel in panels}
     logs = {d: [math.log(v) for v in values if v] for d, values in table.items() if all(values)}

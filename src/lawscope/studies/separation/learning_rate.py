@@ -9,11 +9,10 @@ The paper: the law holds for each.
 
 from __future__ import annotations
 
-from lawscope.studies.panels import Panels, Settings, by_panel, measured, presets, sweep
+from lawscope.studies.panels import Panels, Settings, presets, sweep
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Lab
-from lawscope.studies.separation._family import draw_panels, he_su_study
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.separation._family import chosen, draw_panels, he_su_study
+from lawscope.studies.study import Claim
 from lawscope.training.recipe import Recipe
 
 
@@ -23,12 +22,8 @@ def candidates(settings: Settings, lr: float) -> list[Training]:
     return sweep(training, [lr], settings["seeds"])
 
 
-def measure(lab: Lab) -> Numbers:
-    panels = [
-        {"lr": lr, "chosen": [measured(lab, each) for each in candidates(lab.settings, lr)]}
-        for lr in lab.settings["rates"]
-    ]
-    return {"panels": panels}
+# Each panel has one candidate for each seed: nothing is chosen.
+PANELS = Panels(candidates, lr="rates")
 
 
 STUDY = he_su_study(
@@ -41,13 +36,13 @@ STUDY = he_su_study(
         cpu={"seeds": 3},
         smoke={"depth": 4, "epochs": 2, "seeds": 2},
     ),
-    plan=Panels(candidates, lr="rates").plan,
-    measure=measure,
+    plan=PANELS.plan,
+    measure=PANELS.measure,
     claims=(
         Claim(
             "r ≤ −0.98 with every learning rate, of networks that fit",
             "the law holds for each learning rate",
-            lambda numbers: by_panel(numbers["panels"], "lr {lr:g}", "r"),
+            chosen("lr {lr:g}", "r"),
             lambda r: r <= -0.98,
         ),
     ),

@@ -20,17 +20,16 @@ from typing import Any
 from lawscope.studies.figures import COLOURS, draw_curve, fitted, law_grid
 from lawscope.studies.panels import Settings, by_panel, choice, measured, straightest
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Figure, Lab
-from lawscope.studies.separation._family import FEW_RATES, adam_presets, feedforward, he_su_study
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.separation import _family as family
+from lawscope.studies.study import Claim, Figure, Lab, Numbers
 
 
 def pretrained(settings: Settings) -> list[Training]:
-    return feedforward(settings, depth=settings["pretrained"])
+    return family.feedforward(settings, depth=settings["pretrained"])
 
 
 def scratch(settings: Settings) -> list[Training]:
-    return feedforward(settings, depth=settings["depth"])
+    return family.feedforward(settings, depth=settings["depth"])
 
 
 def extended(settings: Settings) -> list[Training]:
@@ -96,11 +95,6 @@ def gain_of_two_lines(values: Sequence[float], kept: int) -> float:
     return n * math.log(squares(values) / two) - 2 * math.log(n)
 
 
-def new_r(numbers: Numbers) -> dict[str, list[Any]]:
-    rows = [numbers["extended"]]
-    return by_panel(rows, "r of the new layers", lambda row: row["part"]["r"])
-
-
 def two_lines(numbers: Numbers) -> dict[str, list[Any]]:
     rows, kept = [numbers["extended"]], numbers["kept"]
     return by_panel(rows, "gain of two lines", lambda row: gain_of_two_lines(row["D"], kept))
@@ -119,17 +113,14 @@ def figure(numbers: Numbers) -> Figure:
     return drawing
 
 
-STUDY = he_su_study(
+STUDY = family.he_su_study(
     title="New layers on pretrained, frozen ones obey the law among themselves",
     source="He & Su 2023, figure 13",
     paper="the law emerges in the five new layers; different from 15 layers from scratch",
     minutes={"smoke": 0.1, "cpu": 4, "paper": 9},
-    settings=adam_presets(
-        pretrained=20,
-        kept=10,
-        depth=15,
-        seeds=3,
-        cpu={"rates": FEW_RATES},
+    settings=family.adam_presets(
+        **{"pretrained": 20, "kept": 10, "depth": 15, "seeds": 3},
+        cpu={"rates": family.FEW_RATES},
         smoke={"pretrained": 6, "kept": 2, "depth": 6},
     ),
     departures={"cpu": "3 of 5 rates"},
@@ -139,13 +130,13 @@ STUDY = he_su_study(
         Claim(
             "the new layers obey the law: r over them ≤ −0.98, of networks that fit",
             "the law also emerges in the additional five layers",
-            new_r,
+            family.chosen("r of the new layers", lambda row: row["part"]["r"], "extended"),
             lambda r: r <= -0.98,
         ),
         Claim(
             "15 layers from scratch have r ≤ −0.98, of networks that fit",
             "a straight line",
-            lambda numbers: by_panel([numbers["scratch"]], "r from scratch", "r"),
+            family.chosen("r from scratch", "r", "scratch"),
             lambda r: r <= -0.98,
         ),
         Claim(
