@@ -15,7 +15,8 @@ from typing import Any
 from lawscope.studies.next_token import _family as family
 from lawscope.studies.panels import yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.separation.pca import draw_planes, gain_in_plane, look, rise
+from lawscope.studies.separation._family import rise
+from lawscope.studies.separation.pca import draw_planes, gain_in_plane, look
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study, Tensor
 
 # Words that are one token each in the vocabulary; a vocabulary of 300 has fewer of them.
@@ -84,7 +85,7 @@ STUDY = Study(
             "the pictures show no order: the silhouette of the chosen targets does not rise with "
             "the block, rank correlation at most 0",
             "in contrast, (raw) embeddings are chaotic",
-            family.of_networks(rise),
+            family.of_networks(rise("silhouette")),
             lambda correlation: correlation <= 0,
         ),
     ),

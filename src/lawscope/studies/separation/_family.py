@@ -6,22 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from lawscope.studies import panels
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import law_figure
-from lawscope.studies.panels import (
-    RATES,
-    Label,
-    Number,
-    Settings,
-    by_panel,
-    compare,
-    label_of,
-    pick,
-    presets,
-    sweep,
-)  # fmt: skip
+from lawscope.studies.panels import Label, Number, Settings, compare, pick, rank_correlation
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.study import AUTHORS, NETWORK, Figure, NotTried, Numbers, Study
+from lawscope.studies.study import AUTHORS, NETWORK, Figure, Numbers, Study
 from lawscope.training.recipe import Recipe
 
 # Three of the paper's five learning rates for Adam, for studies that train many networks.
@@ -42,14 +32,14 @@ he_su_study = partial(Study, protocols=(AUTHORS, NETWORK))
 
 
 def adam_presets(
-    cpu: Settings | None = None, smoke: Settings | None = None, **paper: Any
+    paper: Settings, *, cpu: Settings | None = None, smoke: Settings
 ) -> dict[str, dict[str, Any]]:
     """Return settings per preset: the paper's rates for Adam, 600 epochs and one seed, unless said.
 
     Smoke runs have two rates and two epochs, unless said.
     """
-    paper = {"rates": RATES["adam"], "epochs": 600, "seeds": 1, **paper}
-    return presets(paper, cpu, {"rates": [1e-3, 3e-3], "epochs": 2, **(smoke or {})})
+    paper = {"rates": panels.RATES["adam"], "epochs": 600, "seeds": 1, **paper}
+    return panels.presets(paper, cpu, {"rates": [1e-3, 3e-3], "epochs": 2, **smoke})
 
 
 def feedforward(
@@ -59,7 +49,7 @@ def feedforward(
     """Return a network trained with Adam for each learning rate and seed of the settings."""
     network, recipe = Network.of("feedforward", **options), Recipe(epochs=settings["epochs"])
     training = Training(network, recipe, data or ImageData(), checkpoints=tuple(checkpoints))
-    return sweep(training, settings["rates"], settings["seeds"])
+    return panels.sweep(training, settings["rates"], settings["seeds"])
 
 
 def chosen(
@@ -72,8 +62,8 @@ def chosen(
 
     def read(numbers: Numbers) -> dict[str, list[Any]]:
         found = numbers[of] if of else numbers
-        panels = _select(found.get("panels", [found]), where)
-        return by_panel(panels, label, name, fitting=fitting)
+        cells = _select(found.get("panels", [found]), where)
+        return panels.by_panel(cells, label, name, fitting=fitting)
 
     return read
 
@@ -86,14 +76,10 @@ def versus(
     def read(numbers: Numbers) -> dict[str, list[Any]]:
         found = {}
         for panel in _select(numbers["panels"], of):
-            cell = {k: v for k, v in panel.items() if k not in ("chosen", "runs")} | other
-            theirs = pick(numbers["panels"], **cell)
-            if theirs is not panel:
-                found[label_of(panel, label)] = compare(
-                    panel["chosen"], theirs["chosen"], name, how, fitting=fitting
-                )
-        if not found:
-            raise NotTried("this preset has no such panel")
+            cell = {k: v for k, v in panel.items() if k not in ("chosen", "runs")}
+            a, b = panel["chosen"], pick(numbers["panels"], **{**cell, **other})["chosen"]
+            if a is not b:
+                found[panels.label_of(panel, label)] = compare(a, b, name, how, fitting=fitting)
         return found
 
     return read
@@ -104,7 +90,7 @@ def between(
 ) -> Value:
     """Compare the networks of two kinds, seed by seed."""
 
-    def rows(found: Any) -> Sequence[Numbers]:
+    def rows(found: Any) -> Any:
         return found["chosen"] if isinstance(found, Mapping) else found
 
     return lambda numbers: {
@@ -112,8 +98,14 @@ def between(
     }
 
 
-def _select(panels: Sequence[Numbers], where: Settings) -> list[Numbers]:
-    return [panel for panel in panels if all(panel[k] == v for k, v in where.items())]
+def _select(cells: Sequence[Numbers], where: Settings) -> list[Numbers]:
+    pick(cells, **where)  # The preset may have no such panel, and then the claim is not tried.
+    return [cell for cell in cells if where.items() <= cell.items()]
+
+
+def rise(name: str) -> Callable[[Numbers], float]:
+    """Rank correlation of the numbers of a network, one per layer, with the layer index."""
+    return lambda row: rank_correlation(range(len(row[name])), row[name])
 
 
 def draw_panels(label: Label, title: str, row: str | None = None) -> Callable[[Numbers], Figure]:

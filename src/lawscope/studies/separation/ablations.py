@@ -30,7 +30,7 @@ def candidates(settings: Settings, variant: str) -> list[Training]:
     return family.feedforward(settings, depth=settings["depth"], **VARIANTS[variant])
 
 
-def fall(row: Row) -> float | None:
+def fall(row: Row) -> Any:
     return row["D"] and row["D"][-1] / row["D"][1]
 
 
@@ -46,7 +46,9 @@ STUDY = family.he_su_study(
     paper="the nonlinearity is vital: D is roughly invariant under linear transformations",
     minutes={"smoke": 0.1, "cpu": 3.5, "paper": 4},
     settings=family.adam_presets(
-        depth=8, seeds=3, cpu={"rates": family.FEW_RATES}, smoke={"depth": 5, "rates": [1e-3]}
+        {"depth": 8, "seeds": 3},
+        cpu={"rates": family.FEW_RATES},
+        smoke={"depth": 5, "rates": [1e-3]},
     ),
     departures={"cpu": "8 layers instead of the authors' 20, 3 of 5 rates"},
     plan=lambda settings: [t for each in VARIANTS for t in candidates(settings, each)],

@@ -30,7 +30,7 @@ from lawscope.training.recipe import Recipe
 NETWORKS = {"alexnet": "AlexNet-X", "vgg": "VGG13-X"}
 SMALL = "fashion-mnist-10x10"
 DATASETS = {"fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", SMALL: "Fashion-MNIST 10×10"}
-NOT_IN_THE_PAPER = {"network": "vgg", "dataset": "cifar10"}
+NOT_IN_THE_PAPER: dict[str, Any] = {"network": "vgg", "dataset": "cifar10"}
 
 
 def candidates(settings: Settings, network: str, dataset: str) -> list[Training]:
@@ -72,11 +72,13 @@ STUDY = he_su_study(
     paper="holds for AlexNet on Fashion-MNIST and CIFAR-10, and for VGG13 on Fashion-MNIST",
     minutes={"smoke": 0.2, "cpu": 4, "paper": 7000},
     settings=adam_presets(
-        networks=list(NETWORKS),
-        datasets=["fashion-mnist", "cifar10"],
-        width=64,
-        per_class=100,
-        batch_size=128,
+        {
+            "networks": list(NETWORKS),
+            "datasets": ["fashion-mnist", "cifar10"],
+            "width": 64,
+            "per_class": 100,
+            "batch_size": 128,
+        },
         cpu={"width": 8, "rates": [1e-3], "batch_size": 32, "epochs": 60},
         smoke={"datasets": [SMALL], "width": 1, "per_class": 20, "epochs": 1},
     ),

@@ -30,7 +30,7 @@ STUDY = family.he_su_study(
     paper="straight lines on CIFAR-10 at depth 4, 8 and 20",
     minutes={"smoke": 0.1, "cpu": 3.5, "paper": 3.5},
     settings=family.adam_presets(
-        datasets=["cifar10", "mnist"], depths=[4, 8, 20], smoke={"depths": [3, 5]}
+        {"datasets": ["cifar10", "mnist"], "depths": [4, 8, 20]}, smoke={"depths": [3, 5]}
     ),
     departures={"cpu": "one seed instead of three"},
     plan=PANELS.plan,

@@ -34,16 +34,13 @@ def measure(lab: Lab) -> Numbers:
         # Of the hundreds of candidates only what the choice was made by.
         runs = [{**{k: run[k] for k in KEPT}, "last": last_d(run)} for run in made["runs"]]
         panels.append({**cell, "chosen": made["chosen"], "runs": runs})
-    on = {name: [p for p in panels if p["dataset"] == name] for name in lab.settings["datasets"]}
-    return {
-        "panels": panels,
-        "best": {name: compare_depths(each, last_of_chosen) for name, each in on.items()},
-        "best_by_lowest": {name: compare_depths(each, lowest) for name, each in on.items()},
-    }
 
+    def best(final: Callable[[Numbers], list[float | None]]) -> Numbers:
+        names = lab.settings["datasets"]
+        return {n: compare_depths([p for p in panels if p["dataset"] == n], final) for n in names}
 
-def last_of_chosen(panel: Numbers) -> list[float | None]:
-    return [last_d(row) for row in panel["chosen"]]
+    last = best(lambda panel: [last_d(row) for row in panel["chosen"]])
+    return {"panels": panels, "best": last, "best_by_lowest": best(lowest)}
 
 
 def lowest(panel: Numbers) -> list[float | None]:
@@ -144,9 +141,7 @@ STUDY = he_su_study(
     paper="the optimal depths for MNIST, Fashion-MNIST and CIFAR-10 are 6, 10 and 12",
     minutes={"smoke": 0.2, "cpu": 23, "paper": 50},
     settings=adam_presets(
-        datasets=list(NAMES),
-        depths=list(range(2, 21, 2)),
-        seeds=3,
+        {"datasets": list(NAMES), "depths": list(range(2, 21, 2)), "seeds": 3},
         cpu={"rates": [1e-3, 3e-3]},
         smoke={"depths": [2, 3, 4], "seeds": 2},
     ),

@@ -19,8 +19,7 @@ from lawscope.studies.separation._family import FEW_RATES, adam_presets, feedfor
 from lawscope.studies.study import Claim, Figure, Lab, Numbers
 
 SETTINGS = adam_presets(
-    depth=20,
-    checkpoints=[0, 10, 20, 30, 50, 100, 200, 300, 600],
+    {"depth": 20, "checkpoints": [0, 10, 20, 30, 50, 100, 200, 300, 600]},
     cpu={"rates": FEW_RATES, "seeds": 3},
     smoke={"depth": 5, "checkpoints": [0, 1, 2, 4], "epochs": 4},
 )

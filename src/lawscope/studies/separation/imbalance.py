@@ -14,6 +14,7 @@ in train mode with shuffled batches, the half-lives are equal.
 from __future__ import annotations
 
 from operator import truediv
+from typing import Any
 
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.panels import Panels, Row, Settings
@@ -29,7 +30,7 @@ def candidates(settings: Settings, classes: str, depth: int) -> list[Training]:
 
 
 PANELS = Panels(candidates, classes="per_class", depth="depths")
-UNEQUAL = {"classes": "imbalanced"}
+UNEQUAL: dict[str, Any] = {"classes": "imbalanced"}
 
 
 def label(panel: Row) -> str:
@@ -44,8 +45,7 @@ STUDY = family.he_su_study(
     paper="holds; the half-life is significantly larger than on balanced data",
     minutes={"smoke": 0.1, "cpu": 7, "paper": 7},
     settings=family.adam_presets(
-        per_class={"imbalanced": [500] * 5 + [100] * 5, "balanced": 100},
-        depths=[4, 8, 20],
+        {"per_class": {"imbalanced": [500] * 5 + [100] * 5, "balanced": 100}, "depths": [4, 8, 20]},
         cpu={"rates": family.FEW_RATES},
         smoke={"per_class": {"imbalanced": [100] * 5 + [40] * 5, "balanced": 40}, "depths": [3, 5]},
     ),

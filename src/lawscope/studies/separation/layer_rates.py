@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from lawscope.studies.figures import colours, corner, grid, label_outside, note, plain_axis
-from lawscope.studies.panels import Settings, collect, rank_correlation
+from lawscope.studies.panels import Settings, collect
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import _family as family
 from lawscope.studies.separation.emergence import along
@@ -57,10 +57,6 @@ def find_convergence(epochs: Sequence[int], layer: Sequence[float]) -> int:
     return epochs[first]
 
 
-def order(network: Numbers) -> float:
-    return rank_correlation(range(len(network["settled"])), network["settled"])
-
-
 def delay(network: Numbers) -> float:
     return float(sum(network["settled"][-3:]) - sum(network["settled"][:3])) / 3
 
@@ -94,9 +90,11 @@ STUDY = family.he_su_study(
     paper="the relative improvement of bottom layers converges earlier",
     minutes={"smoke": 0.1, "cpu": 2.5, "paper": 2.5},
     settings=family.adam_presets(
-        dataset="cifar10",
-        depth=8,
-        checkpoints=[0, 2, 5, *range(10, 60, 10), *range(60, 300, 20), *range(300, 601, 50)],
+        {
+            "dataset": "cifar10",
+            "depth": 8,
+            "checkpoints": [0, 2, 5, *range(10, 60, 10), *range(60, 300, 20), *range(300, 601, 50)],
+        },
         cpu={"rates": family.FEW_RATES, "seeds": 3},
         smoke={**SMALL, "checkpoints": [0, 1, 2, 3, 4], "epochs": 4},
     ),
@@ -107,7 +105,7 @@ STUDY = family.he_su_study(
         Claim(
             f"higher layers converge later: rank correlation with the layer index at least {BAR}",
             "the relative improvement of bottom layers converges earlier than that of top layers",
-            collect("networks", "rank correlation", order),
+            collect("networks", "rank correlation", family.rise("settled")),
             lambda correlation: correlation >= BAR,
         ),
         Claim(

@@ -15,8 +15,8 @@ from itertools import accumulate
 from typing import Any
 
 from lawscope.studies.figures import note, plane_pictures
-from lawscope.studies.panels import choice, rank_correlation, training_of
-from lawscope.studies.separation._family import chosen, he_su_study
+from lawscope.studies.panels import choice, training_of
+from lawscope.studies.separation._family import chosen, he_su_study, rise
 from lawscope.studies.separation.test_data import ONE_SEED, SETTINGS, plan
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Tensor
 
@@ -28,10 +28,10 @@ def measure(lab: Lab) -> Numbers:
     made = choice(lab, trainings)
     runs = [lab.run(training_of(row, trainings)) for row in made["chosen"]]
     looks = [look(layer_features(run), run.samples.y, SHOWN) for run in runs]
-    kept = [
-        {name: row[name] for name in ("lr", "seed", "fits", "accuracy")} for row in made["chosen"]
+    networks = [
+        {name: row[name] for name in ("lr", "seed", "fits", "accuracy")} | silhouettes
+        for row, (silhouettes, *_) in zip(made["chosen"], looks, strict=True)
     ]
-    networks = [row | silhouettes for row, (silhouettes, *_) in zip(kept, looks, strict=True)]
     _, labels, points = looks[0]
     picture = {"names": list(runs[0].samples.class_names), "labels": labels, "layers": points}
     return {"chosen": networks, "runs": made["runs"], "picture": picture}
@@ -73,10 +73,6 @@ def plane(features: Tensor) -> Tensor:
     return coordinates
 
 
-def rise(row: Numbers) -> float:
-    return rank_correlation(range(len(row["silhouette"])), row["silhouette"])
-
-
 def gain_in_plane(row: Numbers) -> float:
     return float(row["silhouette_in_plane"][-1] - row["silhouette_in_plane"][0])
 
@@ -111,7 +107,7 @@ STUDY = he_su_study(
         Claim(
             "the silhouette of the classes rises with the layer: rank correlation at least 0.9",
             "from chaotic to separated (a picture)",
-            chosen("rank correlation", rise),
+            chosen("rank correlation", rise("silhouette")),
             lambda correlation: correlation >= 0.9,
         ),
         Claim(

@@ -24,12 +24,8 @@ from lawscope.studies.separation import _family as family
 from lawscope.studies.study import Claim, Figure, Lab, Numbers
 
 
-def pretrained(settings: Settings) -> list[Training]:
-    return family.feedforward(settings, depth=settings["pretrained"])
-
-
-def scratch(settings: Settings) -> list[Training]:
-    return family.feedforward(settings, depth=settings["depth"])
+def trained(settings: Settings, depth: str = "depth") -> list[Training]:
+    return family.feedforward(settings, depth=settings[depth])
 
 
 def extended(settings: Settings) -> list[Training]:
@@ -38,7 +34,7 @@ def extended(settings: Settings) -> list[Training]:
     network = Network.of("feedforward", depth=depth)
     return [
         replace(base, network=network, start=base, copied=kept, trained=(kept, depth))
-        for base in pretrained(settings)
+        for base in trained(settings, "pretrained")
     ]
 
 
@@ -48,8 +44,8 @@ def measure(lab: Lab) -> Numbers:
     seeds = [[r for r in rows if r["seed"] == seed] for seed in range(lab.settings["seeds"])]
     return {
         "kept": lab.settings["kept"],
-        "pretrained": choice(lab, pretrained(lab.settings)),
-        "scratch": choice(lab, scratch(lab.settings)),
+        "pretrained": choice(lab, trained(lab.settings, "pretrained")),
+        "scratch": choice(lab, trained(lab.settings)),
         "extended": {
             "chosen": [choose_by_part(each) for each in seeds],
             "runs": [{k: v for k, v in row.items() if k != "D_interval"} for row in rows],
@@ -119,12 +115,16 @@ STUDY = family.he_su_study(
     paper="the law emerges in the five new layers; different from 15 layers from scratch",
     minutes={"smoke": 0.1, "cpu": 4, "paper": 9},
     settings=family.adam_presets(
-        **{"pretrained": 20, "kept": 10, "depth": 15, "seeds": 3},
+        {"pretrained": 20, "kept": 10, "depth": 15, "seeds": 3},
         cpu={"rates": family.FEW_RATES},
         smoke={"pretrained": 6, "kept": 2, "depth": 6},
     ),
     departures={"cpu": "3 of 5 rates"},
-    plan=lambda settings: [*pretrained(settings), *scratch(settings), *extended(settings)],
+    plan=lambda settings: [
+        *trained(settings, "pretrained"),
+        *trained(settings),
+        *extended(settings),
+    ],
     measure=measure,
     claims=(
         Claim(

@@ -39,8 +39,7 @@ STUDY = family.he_su_study(
     paper="emerges for each sample size; the half-life can be larger for larger datasets",
     minutes={"smoke": 0.1, "cpu": 3, "paper": 4},
     settings=family.adam_presets(
-        depth=8,
-        per_class=[20, 50, 100, 200, 500],
+        {"depth": 8, "per_class": [20, 50, 100, 200, 500]},
         cpu={"rates": family.FEW_RATES},
         smoke={"depth": 4, "per_class": [20, 40, 80]},
     ),

@@ -36,7 +36,7 @@ STUDY = family.he_su_study(
     paper="wide-narrow ends with the lowest D",
     minutes={"smoke": 0.1, "cpu": 2.5, "paper": 70},
     settings=family.adam_presets(
-        shapes=FULL,
+        {"shapes": FULL},
         cpu={"shapes": HALF, "rates": [1e-3], "epochs": 150, "seeds": 3},
         smoke={"shapes": SMALL},
     ),

@@ -42,8 +42,7 @@ STUDY = family.he_su_study(
     paper="width 20 does not separate well; 100 and 1000 end with about the same D",
     minutes={"smoke": 0.1, "cpu": 4.5, "paper": 30},
     settings=family.adam_presets(
-        depth=8,
-        widths=[20, 100, 1000],
+        {"depth": 8, "widths": [20, 100, 1000]},
         cpu={"rates": family.FEW_RATES, "epochs": 150},
         smoke={"depth": 4, "widths": [20, 100, 200]},
     ),
