@@ -17,6 +17,7 @@ from lawscope.studies.lab import Lab
 from lawscope.studies.next_token import architectures, law, model_size, pictures
 from lawscope.studies.next_token._family import TINY, training_of
 from lawscope.studies.next_token._features import features_of, residuals_of
+from lawscope.studies.panels import quietly
 from lawscope.studies.study import HOLDS, NOT_TRIED
 from lawscope.training.language import Objective
 from lawscope.zoo.networks.language import gpt
@@ -198,9 +199,10 @@ def test_a_model_writes_the_text_it_is_measured_on(tmp_path):
     small_llama(tmp_path / "mine", bos_token_id=3)
     settings = {"tokens": 1500, "window": 32, "batch": 8, "onehot": False}
     state = torch.get_rng_state()
-    first, again = (
-        law.measure_pretrained(str(tmp_path / "mine"), law.SAMPLED, settings) for _ in range(2)
-    )
+    with quietly():
+        first, again = (
+            law.measure_pretrained(str(tmp_path / "mine"), law.SAMPLED, settings) for _ in range(2)
+        )
     assert torch.equal(torch.get_rng_state(), state)
     assert first["pr"] == again["pr"]
     assert 1500 <= first["n"] <= 1500 + 2 * 32

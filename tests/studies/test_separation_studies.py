@@ -250,7 +250,9 @@ def test_noise_on_weights_by_hand(memory):
     settings = smoke("robustness", draws=1)
     training = frozen.standard(settings)[0]
     memory.train([training])
-    trial = robustness.try_noise(Lab(settings, memory), training, 0.01)
+    lab = Lab(settings, memory)
+    law = lab.separation(training, uncertainty=None)
+    trial = robustness.try_noise(lab, training, law, 0.01)
     run = memory.run(training)
     data = (run.samples.x, run.samples.y)
     noisy, generator = run.network(), torch.Generator().manual_seed(0)

@@ -57,7 +57,8 @@ def measure(lab: Lab) -> Numbers:
         texts[name] = Path(text).name
         try:
             place = places.get(name) or (find_model(*HOW[name]) if name in HOW else name)
-            models[name] = measure_pretrained(place, text, settings["pretrained"])
+            with quietly():
+                models[name] = measure_pretrained(place, text, settings["pretrained"])
         except LawscopeError as error:
             absent[name] = str(error)
     usual = Path(os.environ.get(TEXT) or EMBEDDED).name
@@ -102,8 +103,7 @@ def measure_pretrained(place: str, text: str, settings: Settings) -> Numbers:
         ids = read_tokens_of(_lines(load_text(text)), encoder_of(tokenizer), count)
         windows = pack(ids, window, frame).ids
     batches = list(windows.split(settings["batch"]))
-    with quietly():
-        found = next_token(model, batches, onehot=settings["onehot"], progress=False)
+    found = next_token(model, batches, onehot=settings["onehot"], progress=False)
     return family.numbers_of(found)
 
 

@@ -9,10 +9,10 @@ The paper: the law holds for each.
 
 from __future__ import annotations
 
-from lawscope.studies.panels import Panels, Settings, presets, sweep
+from lawscope.studies.panels import Panels, Settings, measured, presets, sweep
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.separation._family import chosen, draw_panels, he_su_study
-from lawscope.studies.study import Claim
+from lawscope.studies.study import Claim, Lab, Numbers
 from lawscope.training.recipe import Recipe
 
 
@@ -22,8 +22,10 @@ def candidates(settings: Settings, lr: float) -> list[Training]:
     return sweep(training, [lr], settings["seeds"])
 
 
-# Each panel has one candidate for each seed: nothing is chosen.
-PANELS = Panels(candidates, lr="rates")
+def measure(lab: Lab) -> Numbers:
+    cells = {lr: candidates(lab.settings, lr) for lr in lab.settings["rates"]}
+    rows = {lr: [measured(lab, each) for each in trainings] for lr, trainings in cells.items()}
+    return {"panels": [{"lr": lr, "chosen": each} for lr, each in rows.items()]}
 
 
 STUDY = he_su_study(
@@ -36,8 +38,8 @@ STUDY = he_su_study(
         cpu={"seeds": 3},
         smoke={"depth": 4, "epochs": 2, "seeds": 2},
     ),
-    plan=PANELS.plan,
-    measure=PANELS.measure,
+    plan=Panels(candidates, lr="rates").plan,
+    measure=measure,
     claims=(
         Claim(
             "r ≤ −0.98 with every learning rate, of networks that fit",

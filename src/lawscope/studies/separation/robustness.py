@@ -66,13 +66,13 @@ def disturb(lab: Lab, candidates: Sequence[Training]) -> list[Numbers]:
         kept = {name: row[name] for name in ("seed", "lr", "r")}
         kept |= {"reduction": law.reduction, "sensitivity": law.sensitivity}
         kept["excess"] = law.sensitivity / law.least_sensitivity
-        trials = [{"noise": n, **try_noise(lab, training, n)} for n in lab.settings["noise"]]
+        trials = [{"noise": n, **try_noise(lab, training, law, n)} for n in lab.settings["noise"]]
         rows.append({**kept, "trials": trials})
     return rows
 
 
-def try_noise(lab: Lab, training: Training, noise: float) -> Numbers:
-    """Disturb the weights by noise of one size in several draws.
+def try_noise(lab: Lab, training: Training, before: Any, noise: float) -> Numbers:
+    """Disturb the weights of the network with the law ``before`` by noise of one size.
 
     ``moved`` is (R′ − R)/R of each draw, ``predicted`` Σ(D_{l−1}/D_l)·ε_l with the change
     ε_l = D′_l/D′_{l−1} − D_l/D_{l−1} of each layer's ratio in that draw.
@@ -82,7 +82,6 @@ def try_noise(lab: Lab, training: Training, noise: float) -> Numbers:
     from lawscope.laws.separation.law import separation
 
     run = lab.run(training)
-    before = lab.separation(training, uncertainty=None)
     moved, predicted = [], []
     generator = torch.Generator().manual_seed(training.seed)
     for _ in range(lab.settings["draws"]):
