@@ -47,13 +47,9 @@ def without_order(lab: Lab, training: Training) -> Numbers:
     for rows in blocks:
         pr.append(residuals_of(rows, targets))
         fuzzy.append(float(fuzziness(rows[often], following[often])))
-    found = torch.stack(pr, dim=1)
-    return {
-        "again": found[0].tolist(),
-        "shuffled": found[1:].tolist(),
-        "fuzziness": fuzzy,
-        "classes": len(following[often].unique()),
-    }
+    classes = len(following[often].unique())
+    again, *shuffled = torch.stack(pr, dim=1).tolist()
+    return {"again": again, "shuffled": shuffled, "fuzziness": fuzzy, "classes": classes}
 
 
 def slope_of(pr: Sequence[float]) -> float:

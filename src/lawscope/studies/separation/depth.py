@@ -19,21 +19,19 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, overlay, style_axis
-from lawscope.studies.panels import brief, choice, last_d, yes_or_no
+from lawscope.studies.panels import brief, last_d, yes_or_no
 from lawscope.studies.separation._family import NAMES, adam_presets, he_su_study
-from lawscope.studies.separation.datasets import PANELS, candidates
+from lawscope.studies.separation.datasets import PANELS
 from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question
 
 KEPT = ("lr", "seed", "fits", "accuracy", "test_accuracy", "r", "rho")
 
 
 def measure(lab: Lab) -> Numbers:
-    panels = []
-    for cell in PANELS.cells(lab.settings):
-        made = choice(lab, candidates(lab.settings, **cell))
+    panels = PANELS.measure(lab)["panels"]
+    for panel in panels:
         # Of the hundreds of candidates only what the choice was made by.
-        runs = [{**{k: run[k] for k in KEPT}, "last": last_d(run)} for run in made["runs"]]
-        panels.append({**cell, "chosen": made["chosen"], "runs": runs})
+        panel["runs"] = [{k: run[k] for k in KEPT} | {"last": last_d(run)} for run in panel["runs"]]
 
     def best(final: Callable[[Numbers], list[float | None]]) -> Numbers:
         names = lab.settings["datasets"]

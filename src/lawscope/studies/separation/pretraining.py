@@ -86,8 +86,7 @@ def gain_of_two_lines(values: Sequence[float], kept: int) -> float:
         pairs = zip(part, fitted(part), strict=True)
         return math.fsum(math.log(value / line) ** 2 for value, line in pairs)
 
-    two = squares(values[: kept + 1]) + squares(values[kept + 1 :])
-    n = len(values)
+    n, two = len(values), squares(values[: kept + 1]) + squares(values[kept + 1 :])
     return n * math.log(squares(values) / two) - 2 * math.log(n)
 
 
@@ -100,8 +99,9 @@ def figure(numbers: Numbers) -> Figure:
     kept = numbers["kept"]
     names = ("pretrained", "from scratch", f"new layers on {kept} kept ones")
     kinds = (numbers[kind]["chosen"] for kind in ("pretrained", "scratch", "extended"))
-    row = list(zip(names, kinds, strict=True))
-    drawing = law_grid([row], "Pretraining and the law of data separation")
+    drawing = law_grid(
+        [list(zip(names, kinds, strict=True))], "Pretraining and the law of data separation"
+    )
     values = numbers["extended"]["chosen"][0]["D"]
     if values:
         part = {"D": [None] * kept + values[kept:], "D_interval": None}
