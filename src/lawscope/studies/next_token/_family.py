@@ -54,13 +54,14 @@ def gpt_presets(
 def training_of(settings: Settings, seed: int = 0, **network: Any) -> Training:
     """The training of one language model; ``network`` overrides options of the builder."""
     window, vocabulary = settings["window"], settings["vocabulary"]
+    lr, steps, batch = (settings[name] for name in ("lr", "steps", "batch"))
     options = {
         "vocabulary": vocabulary, "width": settings["width"], "depth": settings["depth"],
         "context": window, **({} if "style" in network else {"rotary": True}), **network,
     }  # fmt: skip
     return Training(
         Network.of("language", **options),
-        Recipe("adamw", settings["lr"], settings["steps"], settings["batch"], 0.1, seed),
+        Recipe("adamw", lr, steps, batch, weight_decay=0.1, seed=seed),
         TextData(settings["text"], window, vocabulary),
         seed,
         tuple(settings["checkpoints"]),
@@ -68,9 +69,9 @@ def training_of(settings: Settings, seed: int = 0, **network: Any) -> Training:
     )
 
 
-def gpts(settings: Settings) -> list[Training]:
-    """The GPT of the settings, one for each seed."""
-    return [training_of(settings, seed) for seed in range(settings["seeds"])]
+def gpts(settings: Settings, **network: Any) -> list[Training]:
+    """The GPT of the settings, or another network, one for each seed."""
+    return [training_of(settings, seed, **network) for seed in range(settings["seeds"])]
 
 
 def of_networks(value: Number) -> Callable[[Numbers], dict[str, list[Any]]]:

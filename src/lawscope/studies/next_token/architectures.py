@@ -30,11 +30,9 @@ NAMES = {
 
 def trained(settings: Settings) -> dict[str, list[Training]]:
     """The trainings of every style that can be had here, one per seed."""
-    seeds, everything = range(settings["seeds"]), find_spec("transformers") is not None
+    everything = find_spec("transformers") is not None
     styles = [style for style in settings["styles"] if style == "gpt" or everything]
-    return {
-        style: [family.training_of(settings, k, style=style) for k in seeds] for style in styles
-    }
+    return {style: family.gpts(settings, style=style) for style in styles}
 
 
 def measure(lab: Lab) -> Numbers:

@@ -22,11 +22,8 @@ LABELS = {"depth": "{depth} blocks", "width": "width {width}"}
 
 def sizes(settings: Settings, name: str) -> list[Training]:
     """The networks that differ in depth, or in width, smallest first."""
-    return [
-        family.training_of(settings, seed, **{name: size})
-        for size in settings[SIZES[name]]
-        for seed in range(settings["seeds"])
-    ]
+    each = settings[SIZES[name]]
+    return [training for size in each for training in family.gpts(settings, **{name: size})]
 
 
 def measure(lab: Lab) -> Numbers:

@@ -22,8 +22,7 @@ MASKED = {"steps": 2000, "batch": 32, "checkpoints": [0, 2000]}
 
 
 def masked(settings: Settings) -> list[Training]:
-    changed = {**settings, **settings["masked"]}
-    return [family.training_of(changed, seed, causal=False) for seed in range(settings["seeds"])]
+    return family.gpts({**settings, **settings["masked"]}, causal=False)
 
 
 def measure(lab: Lab) -> Numbers:

@@ -22,13 +22,12 @@ from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 
 def measure(lab: Lab) -> Numbers:
-    def history(training: Training) -> list[Numbers]:
+    def along(training: Training) -> Numbers:
         steps = lab.settings["checkpoints"]
-        return [{"step": step, **family.law_of(lab, training, epoch=step)} for step in steps]
+        history = [{"step": step, **family.law_of(lab, training, epoch=step)} for step in steps]
+        return {"seed": training.seed, "history": history}
 
-    return {
-        "networks": [{"seed": t.seed, "history": history(t)} for t in family.gpts(lab.settings)]
-    }
+    return {"networks": [along(training) for training in family.gpts(lab.settings)]}
 
 
 def of_history(read: Callable[[Any], float]) -> Callable[[Numbers], dict[str, list[float]]]:

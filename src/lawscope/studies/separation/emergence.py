@@ -34,10 +34,9 @@ def candidates(settings: Settings) -> list[Training]:
 
 def along(lab: Lab, trainings: list[Training]) -> list[Numbers]:
     """Choose one network per seed by its end; its ``history`` is the law at every checkpoint."""
-    networks = choice(lab, trainings)["chosen"]
-    return [
-        {**row, "history": measure_history(lab, training_of(row, trainings))} for row in networks
-    ]
+    rows = choice(lab, trainings)["chosen"]
+    histories = [measure_history(lab, training_of(row, trainings)) for row in rows]
+    return [{**row, "history": each} for row, each in zip(rows, histories, strict=True)]
 
 
 def measure_history(lab: Lab, training: Training) -> list[Numbers]:
