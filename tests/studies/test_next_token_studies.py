@@ -14,9 +14,9 @@ from lawscope.studies import registry
 from lawscope.studies.datasets import samples_of
 from lawscope.studies.execute import execute
 from lawscope.studies.lab import Lab
-from lawscope.studies.next_token import architectures, law
+from lawscope.studies.next_token import architectures, law, model_size, pictures
+from lawscope.studies.next_token._family import TINY, training_of
 from lawscope.studies.next_token._features import features_of, residuals_of
-from lawscope.studies.next_token._language import TINY, training_of
 from lawscope.studies.panels import quietly
 from lawscope.studies.study import HOLDS, NOT_TRIED
 from lawscope.training.language import Objective
@@ -75,8 +75,7 @@ def test_features_kept_and_features_streamed_give_the_same_residual(memory):
     streamed = next_token(run.network(), [windows], control=None)
     following = windows[:, 1:].reshape(-1, 1)
     kept = [
-        float(residuals_of(block[:, :-1].flatten(0, 1), following)[0])
-        for block in features_of(run.network(), windows)
+        float(residuals_of(block, following)[0]) for block in features_of(run.network(), windows)
     ]
     np.testing.assert_allclose(kept, streamed.pr, rtol=1e-9)
 
@@ -110,7 +109,7 @@ def test_a_masked_model_looks_ahead_and_learns_from_hidden_tokens_alone():
 def test_without_transformers_only_our_own_model_is_trained(monkeypatch, memory):
     monkeypatch.setattr(architectures, "find_spec", lambda name: None)
     settings = architectures.STUDY.settings["smoke"]
-    assert len(architectures.plan(settings)) == 1
+    assert len(architectures.STUDY.plan(settings)) == 1
     numbers = architectures.measure(Lab(settings, memory))
     (claim,) = architectures.STUDY.judge({"network": numbers}).claims
     assert claim.verdict == NOT_TRIED
@@ -149,6 +148,17 @@ def test_a_model_is_judged_on_text_of_its_own_kind():
     stories, other, *_ = law.STUDY.judge({"network": numbers}).claims
     assert (stories.verdict, other.verdict) == (NOT_TRIED, HOLDS)
     assert law.EMBEDDED in stories.column.why
+
+
+def test_small_formulas():
+    assert model_size.direction({"a": [1.0], "b": [2.0]}) == "it rises"
+    assert model_size.direction({"a": [2.0], "b": [1.0]}) == "it falls"
+    assert model_size.direction({"a": [1.0], "b": [3.0], "c": [2.0]}) == "neither"
+    places, labels = pictures.before(torch.tensor([7, 9, 7, 5, 7]), [7, 9], most=2)
+    assert (places.tolist(), labels.tolist()) == ([0, 2, 1], [0, 0, 1])
+    two, one = ({"bend": {"blocks": n, "share": s}} for n, s in ((2, 0.31), (1, -0.25)))
+    assert law.bend_text(two) == "the last 2 blocks leave the line: +31 % of the fall"
+    assert law.bend_text(one) == "the last block leaves the line: -25 % of the fall"
 
 
 def small_llama(folder, **config):
@@ -194,8 +204,8 @@ def test_a_model_writes_the_text_it_is_measured_on(tmp_path):
             law.measure_pretrained(str(tmp_path / "mine"), law.SAMPLED, settings) for _ in range(2)
         )
     assert torch.equal(torch.get_rng_state(), state)
-    assert first.pr.tolist() == again.pr.tolist()
-    assert 1500 <= first.n <= 1500 + 2 * 32
+    assert first["pr"] == again["pr"]
+    assert 1500 <= first["n"] <= 1500 + 2 * 32
     small_llama(tmp_path / "none", bos_token_id=None)
     with pytest.raises(LawscopeError, match="no first token"):
         law.measure_pretrained(str(tmp_path / "none"), law.SAMPLED, settings)

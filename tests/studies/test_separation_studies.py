@@ -18,10 +18,12 @@ from lawscope.studies.plan import with_starts
 from lawscope.studies.separation import (
     classwise,
     depth,
+    emergence,
     frozen,
     layer_rates,
     pca,
     pretraining,
+    resnet,
     robustness,
     transfer,
 )
@@ -132,6 +134,31 @@ def test_the_best_depth_is_the_smallest_within_one_standard_error():
     assert depth.best_depth(one_seed) == 6
 
 
+def test_depths_without_every_seed_are_left_out():
+    panels = [
+        {"depth": 2, "D": [4.0, 4.0]},
+        {"depth": 4, "D": [1.0, 2.0]},
+        {"depth": 6, "D": [2.0, 1.5]},
+        {"depth": 8, "D": [0.1, None]},
+    ]
+    found = depth.compare_depths(panels, lambda panel: panel["D"])
+    assert (found["depth"], found["per_seed"], found["depths"]) == (4, [4, 6], [2, 4, 6])
+
+
+def test_small_formulas():
+    rows = zip([0, 10, 50], [0.9, -0.99, -0.99], [9.0, 0.5, 0.08], strict=True)
+    history = [{"epoch": epoch, "r": r, "nc1": nc1} for epoch, r, nc1 in rows]
+    assert emergence.lead({"history": history}) == 40
+    assert emergence.lead({"history": history[:2]}) == 0
+    assert emergence.lead({"history": history[:1]}) is None
+    curves = [[8.0, 4.0, 4.0], [8.0, 2.0, 1.0]]
+    assert layer_rates.ratios(curves) == [[0.5, 0.25], [1.0, 0.5]]
+    shares = [{"balance": -0.1, "test_accuracy": 0.5}, {"balance": 0.5, "test_accuracy": 0.75}]
+    assert transfer.loss_of_balance(shares) == 0.25
+    mixed = {"D": [16.0, 8.0, 4.0, 3.6, 3.24]}
+    assert resnet.fit_part(mixed, "2-layer") == pytest.approx((-1.0, 0.9))
+
+
 def test_convergence_is_for_good():
     epochs = [0, 10, 20, 30, 40]
     assert layer_rates.find_convergence(epochs, [1.0, 0.5, 0.9, 0.52, 0.5]) == 30
@@ -207,7 +234,7 @@ def test_class_values_are_those_of_the_definition(memory):
     memory.train([training])
     lab = Lab(settings, memory)
     run = lab.run(training)
-    numbers = classwise.measure_classes(lab, run)
+    numbers = classwise.measure_classes(lab, training)
     with torch.no_grad():
         features = next(iter(run.network().children()))(run.samples.x)
     whole = oracles.fuzziness(features, run.samples.y)
@@ -223,7 +250,9 @@ def test_noise_on_weights_by_hand(memory):
     settings = smoke("robustness", draws=1)
     training = frozen.standard(settings)[0]
     memory.train([training])
-    trial = robustness.try_noise(Lab(settings, memory), training, 0.01)
+    lab = Lab(settings, memory)
+    law = lab.separation(training, uncertainty=None)
+    trial = robustness.try_noise(lab, training, law, 0.01)
     run = memory.run(training)
     data = (run.samples.x, run.samples.y)
     noisy, generator = run.network(), torch.Generator().manual_seed(0)

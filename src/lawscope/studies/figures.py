@@ -143,7 +143,7 @@ def law_note(row: Row) -> str:
     """
     if row["r"] is None:
         return "the training diverged" if row["verdict"] == "diverged" else "no line: D has no log"
-    lines = [f"r = {_between(row, 'r')}", f"ρ = {_between(row, 'rho')}"]
+    lines = [f"r = {with_interval(row, 'r')}", f"ρ = {with_interval(row, 'rho')}"]
     verdict = row["verdict"]
     lines.append("it cannot be told" if verdict == "cannot be told" else f"the law {verdict}")
     if not row.get("fits", True):
@@ -151,12 +151,13 @@ def law_note(row: Row) -> str:
     return "\n".join(lines)
 
 
-def _between(row: Row, name: str) -> str:
+def with_interval(row: Row, name: str, digits: int = 3) -> str:
+    """Write a number of a network with its interval, where it has one."""
     ends = row["interval"].get(name)
-    text = MISSING if row[name] is None else fixed(row[name], 3)
+    text = MISSING if row[name] is None else fixed(row[name], digits)
     if not ends or None in ends:
         return text
-    return f"{text} [{fixed(ends[0], 3)}, {fixed(ends[1], 3)}]"
+    return f"{text} [{fixed(ends[0], digits)}, {fixed(ends[1], digits)}]"
 
 
 def style_axis(axis: Axes, title: str = "") -> None:

@@ -22,9 +22,14 @@ from lawscope.errors import LawscopeError
 from lawscope.studies.plan import Training
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+    from torch import Tensor as Tensor
 
-    from lawscope.studies.lab import Lab
+    from lawscope.studies.lab import Lab as Lab
+else:
+    # Studies name these in annotations alone: a listing must not wait for torch and matplotlib.
+    Axes = Figure = Lab = Tensor = Any
 
 Preset = Literal["smoke", "cpu", "paper"]
 PRESETS: tuple[Preset, ...] = ("smoke", "cpu", "paper")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lawscope.studies.next_token import architectures, law
+from lawscope.studies.next_token._family import OURS
 
 
 def line(slope, *, r=None, untrained=None, **more):
@@ -32,7 +33,7 @@ def sizes(*r):
 
 
 def models(r):
-    rows = {name: line(-0.01, r=r, untrained=0.01) for name in (law.OURS, *law.HOW, *law.HUB)}
+    rows = {name: line(-0.01, r=r, untrained=0.01) for name in (OURS, *law.HOW, *law.HUB)}
     texts = {law.STORIES: law.SAMPLED}
     return {"models": rows, "absent": {}, "text": law.EMBEDDED, "texts": texts}
 

@@ -6,25 +6,35 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-WINDOWS_AT_ONCE = 64
+from lawscope.studies.lab import WINDOWS_AT_ONCE, Lab
+from lawscope.studies.plan import Training
+
+
+def read_text(lab: Lab, training: Training) -> tuple[Tensor, Iterator[Tensor]]:
+    """Return the next tokens of held-out text, (n,), and the features before them."""
+    run = lab.run(training)
+    windows = run.samples.x_test[: lab.settings["tokens"] // lab.settings["window"]]
+    return windows[:, 1:].flatten(), features_of(run.network(), windows)
 
 
 @torch.no_grad()
 def features_of(model: Any, windows: Tensor) -> Iterator[Tensor]:
-    """What the embedding and each block say of every token, normalised as the final norm does."""
+    """Yield what the embedding and each block say of all tokens but the last of a window, (n, d).
+
+    They are normalised as the final norm does: LayerNorm without gain and shift, in float64.
+    """
     kept: list[list[Tensor]] = [[] for _ in range(len(model.blocks) + 1)]
 
-    def keep(place: int, x: Tensor) -> None:
-        kept[place].append(x.clone())
+    def after(place: list[Tensor]) -> Any:
+        return lambda module, inputs, output: place.append(output.clone())
 
-    def after(place: int) -> Any:
-        return lambda module, inputs, output: keep(place, output)
-
-    hooks = [model.blocks[0].register_forward_pre_hook(lambda module, x: keep(0, x[0]))]
-    hooks += [block.register_forward_hook(after(i)) for i, block in enumerate(model.blocks, 1)]
+    first = model.blocks[0]
+    hooks = [first.register_forward_pre_hook(lambda module, x: kept[0].append(x[0].clone()))]
+    pairs = zip(model.blocks, kept[1:], strict=True)
+    hooks += [block.register_forward_hook(after(place)) for block, place in pairs]
     try:
         for part in windows.split(WINDOWS_AT_ONCE):
             model(part)
@@ -32,12 +42,8 @@ def features_of(model: Any, windows: Tensor) -> Iterator[Tensor]:
         for hook in hooks:
             hook.remove()
     for parts in kept:
-        yield normalised(torch.cat(parts), model.norm)
-
-
-def normalised(x: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """LayerNorm without gain and shift, in float64."""
-    return F.layer_norm(x.double(), x.shape[-1:], eps=norm.eps)
+        x = torch.cat(parts)[:, :-1].flatten(0, 1)
+        yield F.layer_norm(x.double(), x.shape[-1:], eps=model.norm.eps)
 
 
 def residuals_of(features: Tensor, targets: Tensor) -> Tensor:

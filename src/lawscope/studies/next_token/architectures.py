@@ -13,17 +13,14 @@ Mamba.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
 
 from lawscope.studies.figures import grid
-from lawscope.studies.next_token import Figure, Lab
-from lawscope.studies.next_token._figures import label_pr, with_control
-from lawscope.studies.next_token._language import LARGER, gpt_presets, law_of, training_of
-from lawscope.studies.panels import medians, yes_or_no
+from lawscope.studies.next_token import _family as family
+from lawscope.studies.panels import Settings, medians, yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Claim, NotTried, Numbers, Question, Study
+from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 
 NAMES = {
     "gpt": "GPT in plain PyTorch", "gpt2": "GPT-2", "llama": "Llama", "mistral": "Mistral",
@@ -31,25 +28,18 @@ NAMES = {
 }  # fmt: skip
 
 
-def trained(settings: Mapping[str, Any]) -> dict[str, list[Training]]:
+def trained(settings: Settings) -> dict[str, list[Training]]:
     """The trainings of every style that can be had here, one per seed."""
-    own = find_spec("transformers") is None
-    return {
-        style: [training_of(settings, seed, style=style) for seed in range(settings["seeds"])]
-        for style in settings["styles"]
-        if style == "gpt" or not own
-    }
-
-
-def plan(settings: Mapping[str, Any]) -> list[Training]:
-    return [training for trainings in trained(settings).values() for training in trainings]
+    everything = find_spec("transformers") is not None
+    styles = [style for style in settings["styles"] if style == "gpt" or everything]
+    return {style: family.gpts(settings, style=style) for style in styles}
 
 
 def measure(lab: Lab) -> Numbers:
-    styles = {}
-    for style, trainings in trained(lab.settings).items():
-        styles[style] = [law_of(lab, training, untrained=True) for training in trainings]
-    return {"styles": styles}
+    networks = trained(lab.settings).items()
+    return {
+        "styles": {s: [family.law_of(lab, t, untrained=True) for t in ts] for s, ts in networks}
+    }
 
 
 def by_style(value: Callable[[Numbers], float]) -> Callable[[Numbers], dict[str, list[float]]]:
@@ -69,10 +59,10 @@ def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(rows, min(3, len(found)), "The law of next-token prediction", (3.4, 2.7))
     places = [axis for row in axes for axis in row]
     for axis, (style, networks) in zip(places, found.items(), strict=False):
-        with_control(axis, networks[0], NAMES[style])
+        family.with_control(axis, networks[0], NAMES[style])
     for axis in places[len(found) :]:
         axis.set_axis_off()
-    label_pr(axes)
+    family.label_pr(axes)
     return drawing
 
 
@@ -81,19 +71,19 @@ STUDY = Study(
     source="He & Su 2024, experiments",
     paper="straight lines in Transformers, RWKV and Mamba alike",
     minutes={"smoke": 0.3, "cpu": 8, "paper": 20_000},
-    settings=gpt_presets(
-        {"styles": list(NAMES), "checkpoints": [0, LARGER["steps"]], "seeds": 3},
+    settings=family.gpt_presets(
+        {"styles": list(NAMES), "checkpoints": [0, family.LARGER["steps"]], "seeds": 3},
         {"depth": 4, "steps": 300, "checkpoints": [0, 300], "seeds": 1},
         {"steps": 1, "checkpoints": [0, 1], "tokens": 800},
     ),
-    plan=plan,
+    plan=lambda settings: [t for trainings in trained(settings).values() for t in trainings],
     measure=measure,
     claims=(
         Claim(
             "PR falls with depth after training: the slope of log PR is below 0",
             "straight lines that fall, in Transformers, RWKV and Mamba alike",
             by_style(lambda row: row["slope"]),
-            lambda slope: bool(slope < 0),
+            lambda slope: slope < 0,
         ),
     ),
     questions=(

@@ -20,29 +20,15 @@ The paper: straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.figures import COLOURS, SOFT, grid
-from lawscope.studies.next_token import Figure, Lab
-from lawscope.studies.next_token._figures import finish_pr, label_pr, with_control
-from lawscope.studies.next_token._language import (
-    OURS,
-    STRAIGHT,
-    gpt_presets,
-    gpts,
-    law_of,
-    numbers_of,
-)
-from lawscope.studies.panels import quietly, yes_or_no
-from lawscope.studies.study import Claim, NotTried, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from lawscope.laws.next_token.result import NextToken
+from lawscope.studies.next_token import _family as family
+from lawscope.studies.panels import Settings, quietly, yes_or_no
+from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study, Tensor
 
 MODEL, TEXT = "LAWSCOPE_LANGUAGE_MODEL", "LAWSCOPE_TEXT"
 EMBEDDED, SAMPLED = "king-james-bible", "written by the model itself"
@@ -58,8 +44,10 @@ LONGER = {**PRETRAINED, "tokens": 250_000, "window": 1024}
 
 def measure(lab: Lab) -> Numbers:
     settings = lab.settings
-    rows = [law_of(lab, training, untrained=True) for training in gpts(settings)]
-    models = {f"{OURS}, seed {row['seed']}" if row["seed"] else OURS: row for row in rows}
+    rows = [family.law_of(lab, training, untrained=True) for training in family.gpts(settings)]
+    models = {
+        f"{family.OURS}, seed {row['seed']}" if row["seed"] else family.OURS: row for row in rows
+    }
     absent, texts = {}, {}
     own = os.environ.get(MODEL)
     places = {Path(own).name or own: own} if own else {}
@@ -70,11 +58,9 @@ def measure(lab: Lab) -> Numbers:
         try:
             place = places.get(name) or (find_model(*HOW[name]) if name in HOW else name)
             with quietly():
-                found = measure_pretrained(place, text, settings["pretrained"])
+                models[name] = measure_pretrained(place, text, settings["pretrained"])
         except LawscopeError as error:
             absent[name] = str(error)
-        else:
-            models[name] = numbers_of(found)
     usual = Path(os.environ.get(TEXT) or EMBEDDED).name
     return {"models": models, "absent": absent, "text": usual, "texts": texts}
 
@@ -95,7 +81,7 @@ def find_model(folder: str, how: str) -> str:
     )
 
 
-def measure_pretrained(place: str, text: str, settings: Mapping[str, Any]) -> NextToken:
+def measure_pretrained(place: str, text: str, settings: Settings) -> Numbers:
     """The law on a pretrained model beside the same configuration untrained."""
     import torch
 
@@ -117,10 +103,11 @@ def measure_pretrained(place: str, text: str, settings: Mapping[str, Any]) -> Ne
         ids = read_tokens_of(_lines(load_text(text)), encoder_of(tokenizer), count)
         windows = pack(ids, window, frame).ids
     batches = list(windows.split(settings["batch"]))
-    return next_token(model, batches, onehot=settings["onehot"], progress=False)
+    found = next_token(model, batches, onehot=settings["onehot"], progress=False)
+    return family.numbers_of(found)
 
 
-def write_text(model: Any, settings: Mapping[str, Any]) -> Tensor:
+def write_text(model: Any, settings: Settings) -> Tensor:
     """Windows that a model writes from its first token on, at temperature 1, shape (N, T)."""
     import torch
 
@@ -172,7 +159,7 @@ CLAIMS = tuple(
         f"{name}: r ≤ −0.9 over its blocks",
         "straight lines in all models",
         straightness(name),
-        lambda r: bool(r <= STRAIGHT),
+        lambda r: r <= family.STRAIGHT,
     )
     for name in (*HOW, *HUB)
 )
@@ -182,25 +169,18 @@ def figure(numbers: Numbers) -> Figure:
     models = numbers["models"]
     drawing, axes = grid(2, len(models), "The law of next-token prediction", (3.8, 2.6))
     for above, below, (name, row) in zip(*axes, models.items(), strict=True):
-        with_control(above, row, name)
+        family.with_control(above, row, name)
         residuals = row["residuals"]
         below.bar(range(1, len(residuals) + 1), residuals, color=COLOURS[0])
         below.axhline(0, color=SOFT, lw=0.8)
-        finish_pr(below, bend_text(row))
-    label_pr(axes)
+        family.finish_pr(below, bend_text(row))
+    family.label_pr(axes)
     axes[1][0].set_ylabel("residual of log PR", fontsize=8.5)
     return drawing
 
 
 def bend_text(row: Numbers) -> str:
-    """Where the line bends, in words.
-
-    Example:
-        >>> bend_text({"bend": {"blocks": 2, "share": 0.31}})
-        'the last 2 blocks leave the line: +31 % of the fall'
-        >>> bend_text({"bend": {"blocks": 1, "share": -0.25}})
-        'the last block leaves the line: -25 % of the fall'
-    """
+    """Where the line bends, in words."""
     bend = row["bend"]
     if bend is None:
         return "no certain bend in the last blocks"
@@ -214,12 +194,12 @@ STUDY = Study(
     source="He & Su 2024, experiments",
     paper="straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV, Mamba",
     minutes={"smoke": 0.1, "cpu": 17, "paper": 2000},
-    settings=gpt_presets(
+    settings=family.gpt_presets(
         {"models": HUB, "pretrained": LONGER, "seeds": 1},
         {"models": list(HOW), "pretrained": PRETRAINED, "seeds": 1},
         {"models": [], "pretrained": {**PRETRAINED, "window": 32}},
     ),
-    plan=gpts,
+    plan=family.gpts,
     measure=measure,
     claims=CLAIMS,
     questions=(

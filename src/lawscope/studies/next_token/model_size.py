@@ -10,40 +10,26 @@ The paper: "the law of equi-learning with varying model sizes", a picture.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from lawscope.studies.figures import colours, grid
-from lawscope.studies.next_token import Figure, Lab
-from lawscope.studies.next_token._figures import draw_pr, finish_pr, label_pr, short
-from lawscope.studies.next_token._language import (
-    DEPARTURES,
-    STRAIGHT,
-    gpt_presets,
-    law_of,
-    training_of,
-)
-from lawscope.studies.panels import collect, middle
+from lawscope.studies.next_token import _family as family
+from lawscope.studies.panels import Settings, collect, middle
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Claim, Numbers, Question, Study
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 SIZES = {"depth": "depths", "width": "widths"}
 LABELS = {"depth": "{depth} blocks", "width": "width {width}"}
 
 
-def sizes(settings: Mapping[str, Any], name: str) -> list[Training]:
+def sizes(settings: Settings, name: str) -> list[Training]:
     """The networks that differ in depth, or in width, smallest first."""
-    return [
-        training_of(settings, seed, **{name: size})
-        for size in settings[SIZES[name]]
-        for seed in range(settings["seeds"])
-    ]
+    each = settings[SIZES[name]]
+    return [training for size in each for training in family.gpts(settings, **{name: size})]
 
 
 def measure(lab: Lab) -> Numbers:
     return {
         name: [
-            {name: training.network.settings[name], **law_of(lab, training)}
+            {name: training.network.settings[name], **family.law_of(lab, training)}
             for training in sizes(lab.settings, name)
         ]
         for name in SIZES
@@ -56,13 +42,8 @@ def everywhere(numbers: Numbers) -> dict[str, list[float]]:
     return {label: values for each in found for label, values in each.items()}
 
 
-def direction(measured: Mapping[str, Any]) -> str:
-    """Whether the medians only rise or only fall from the smallest size to the largest.
-
-    Example:
-        >>> direction({"a": [1.0], "b": [2.0]}), direction({"a": [1.0], "b": [3.0], "c": [2.0]})
-        ('it rises', 'neither')
-    """
+def direction(measured: Numbers) -> str:
+    """Whether the medians only rise or only fall from the smallest size to the largest."""
     values = [middle(each) for each in measured.values()]
     if values == sorted(values):
         return "it rises"
@@ -74,9 +55,11 @@ def figure(numbers: Numbers) -> Figure:
     for axis, name in zip(axes[0], SIZES, strict=True):
         rows = numbers[name]
         for row, color in zip(rows, colours(len(rows), graded=True), strict=True):
-            draw_pr(axis, row["pr"], color=color, line=True, label=f"{row[name]}, {short(row)}")
-        finish_pr(axis, "number of blocks" if name == "depth" else "width")
-    label_pr(axes)
+            family.draw_pr(
+                axis, row["pr"], color=color, line=True, label=f"{row[name]}, {family.short(row)}"
+            )
+        family.finish_pr(axis, "number of blocks" if name == "depth" else "width")
+    family.label_pr(axes)
     return drawing
 
 
@@ -85,7 +68,7 @@ STUDY = Study(
     source="He & Su 2024, varying model sizes",
     paper="the law with varying model sizes (a picture)",
     minutes={"smoke": 0.1, "cpu": 9, "paper": 20_000},
-    settings=gpt_presets(
+    settings=family.gpt_presets(
         {"depths": [6, 12, 24], "widths": [128, 256, 512], "seeds": 3},
         {"depths": [4, 6, 12], "widths": [32, 64, 128], "seeds": 1},
         {"depths": [4, 5], "widths": [8, 16]},
@@ -97,7 +80,7 @@ STUDY = Study(
             "r ≤ −0.9 at every size",
             "the law of equi-learning with varying model sizes",
             everywhere,
-            lambda r: bool(r <= STRAIGHT),
+            lambda r: r <= family.STRAIGHT,
         ),
     ),
     questions=(
@@ -113,5 +96,5 @@ STUDY = Study(
         ),
     ),
     figure=figure,
-    departures={**DEPARTURES, "cpu": f"{DEPARTURES['cpu']}, and one seed"},
+    departures={**family.DEPARTURES, "cpu": f"{family.DEPARTURES['cpu']}, and one seed"},
 )

@@ -10,19 +10,14 @@ a model with the targets patients, cells and disorder, beside the clean law of P
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lawscope.studies.figures import plane_pictures
-from lawscope.studies.next_token import Figure, Lab
-from lawscope.studies.next_token._language import DEPARTURES, OURS, gpt_presets, gpts
-from lawscope.studies.panels import collect, yes_or_no
-from lawscope.studies.separation.pca import gain_in_plane, look, rise
-from lawscope.studies.study import Claim, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from lawscope.studies.plan import Training
+from lawscope.studies.next_token import _family as family
+from lawscope.studies.panels import yes_or_no
+from lawscope.studies.plan import Training
+from lawscope.studies.separation._family import rise
+from lawscope.studies.separation.pca import draw_planes, gain_in_plane, look
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study, Tensor
 
 # Words that are one token each in the vocabulary; a vocabulary of 300 has fewer of them.
 WORDS, OF_300 = [" LORD", " shall", " of"], [" the", " and", " of"]
@@ -30,7 +25,7 @@ SHOWN = 60
 
 
 def measure(lab: Lab) -> Numbers:
-    looks = [look_before(lab, training) for training in gpts(lab.settings)]
+    looks = [look_before(lab, training) for training in family.gpts(lab.settings)]
     _, labels, points = looks[0]
     return {
         "words": list(lab.settings["words"]),
@@ -41,14 +36,12 @@ def measure(lab: Lab) -> Numbers:
 
 def look_before(lab: Lab, training: Training) -> tuple[Numbers, list[int], Any]:
     """The silhouette of the chosen targets at every block, and some points of each plane."""
-    from lawscope.studies.next_token._features import features_of
+    from lawscope.studies.next_token._features import read_text
 
     lab.tell(f"looking at {training.describe()}")
-    settings, run = lab.settings, lab.run(training)
-    windows = run.samples.x_test[: settings["tokens"] // settings["window"]]
-    chosen, labels = before(windows, targets(settings), settings["most"])
-    blocks = features_of(run.network(), windows)
-    return look((block[:, :-1].flatten(0, 1)[chosen] for block in blocks), labels, SHOWN)
+    following, blocks = read_text(lab, training)
+    chosen, labels = before(following, targets(lab.settings), lab.settings["most"])
+    return look((block[chosen] for block in blocks), labels, SHOWN)
 
 
 def targets(settings: Any) -> list[int]:
@@ -61,33 +54,20 @@ def targets(settings: Any) -> list[int]:
     return [int(ids[0]) for ids in found]
 
 
-def before(windows: Tensor, tokens: list[int], most: int) -> tuple[Tensor, Tensor]:
-    """Where a chosen token comes next, and which: at most ``most`` places each.
-
-    Example:
-        >>> import torch
-        >>> before(torch.tensor([[5, 7, 9], [7, 7, 5]]), [7, 9], 2)
-        (tensor([0, 2, 1]), tensor([0, 0, 1]))
-    """
+def before(following: Tensor, tokens: list[int], most: int) -> tuple[Tensor, Tensor]:
+    """Where a chosen token comes next, and which: at most ``most`` places each."""
     import torch
 
-    following = windows[:, 1:].flatten()
     places = [torch.nonzero(following == token).flatten()[:most] for token in tokens]
     labels = [torch.full_like(found, k) for k, found in enumerate(places)]
     return torch.cat(places), torch.cat(labels)
 
 
 def figure(numbers: Numbers) -> Figure:
-    shown, silhouettes = numbers["picture"], numbers["networks"][0]["silhouette"]
-    places = ["embedding", *(f"block {i}" for i in range(1, len(silhouettes)))]
-    return plane_pictures(
-        shown["blocks"],
-        shown["labels"],
-        numbers["words"],
-        titles=[f"{p}, silhouette {s:.2f}" for p, s in zip(places, silhouettes, strict=True)],
-        title="Features before three chosen tokens",
-        legend="next token",
-    )
+    picture = {**numbers["picture"], "names": numbers["words"]}
+    silhouettes = numbers["networks"][0]["silhouette"]
+    words = {"title": "Features before three chosen tokens", "legend": "next token"}
+    return draw_planes(picture, silhouettes, "embedding", "block", **words)
 
 
 STUDY = Study(
@@ -95,28 +75,28 @@ STUDY = Study(
     source="He & Su 2024, contextualized embeddings",
     paper="raw embeddings are chaotic in every layer (pictures)",
     minutes={"smoke": 0.1, "cpu": 5, "paper": 3000},
-    settings=gpt_presets(
+    settings=family.gpt_presets(
         {"words": WORDS, "most": 500}, {"most": 200}, {"words": OF_300, "most": 30}
     ),
-    plan=gpts,
+    plan=family.gpts,
     measure=measure,
     claims=(
         Claim(
             "the pictures show no order: the silhouette of the chosen targets does not rise with "
             "the block, rank correlation at most 0",
             "in contrast, (raw) embeddings are chaotic",
-            collect("networks", OURS, rise),
-            lambda correlation: bool(correlation <= 0),
+            family.of_networks(rise("silhouette")),
+            lambda correlation: correlation <= 0,
         ),
     ),
     questions=(
         Question(
             "In the plane of the picture alone, is the silhouette of the last block larger than "
             "that of the embedding?",
-            collect("networks", OURS, gain_in_plane),
+            family.of_networks(gain_in_plane),
             yes_or_no(lambda difference: difference > 0),
         ),
     ),
     figure=figure,
-    departures=DEPARTURES,
+    departures=family.DEPARTURES,
 )

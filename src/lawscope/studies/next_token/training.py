@@ -15,32 +15,24 @@ from collections.abc import Callable
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, colours, grid, plain_axis
-from lawscope.studies.next_token import Figure, Lab
-from lawscope.studies.next_token._figures import X_LABEL, Y_LABEL, draw_pr, finish_pr
-from lawscope.studies.next_token._language import (
-    DEPARTURES,
-    OURS,
-    STRAIGHT,
-    gpt_presets,
-    gpts,
-    law_of,
-)
-from lawscope.studies.panels import collect, yes_or_no
-from lawscope.studies.study import Claim, Numbers, Question, Study
+from lawscope.studies.next_token import _family as family
+from lawscope.studies.panels import yes_or_no
+from lawscope.studies.plan import Training
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 
 def measure(lab: Lab) -> Numbers:
-    networks = []
-    for training in gpts(lab.settings):
+    def along(training: Training) -> Numbers:
         steps = lab.settings["checkpoints"]
-        history = [{"step": step, **law_of(lab, training, epoch=step)} for step in steps]
-        networks.append({"seed": training.seed, "history": history})
-    return {"networks": networks}
+        history = [{"step": step, **family.law_of(lab, training, epoch=step)} for step in steps]
+        return {"seed": training.seed, "history": history}
+
+    return {"networks": [along(training) for training in family.gpts(lab.settings)]}
 
 
 def of_history(read: Callable[[Any], float]) -> Callable[[Numbers], dict[str, list[float]]]:
     """One number of the history of every network."""
-    return collect("networks", OURS, lambda network: read(network["history"]))
+    return family.of_networks(lambda network: read(network["history"]))
 
 
 def figure(numbers: Numbers) -> Figure:
@@ -48,10 +40,9 @@ def figure(numbers: Numbers) -> Figure:
     drawing, ((curves, straightness, ratio),) = grid(1, 3, title, (3.6, 2.9))
     history = numbers["networks"][0]["history"]
     for at, color in zip(history, colours(len(history), graded=True), strict=True):
-        draw_pr(curves, at["pr"], color=color, label=f"step {at['step']}", embedding=False)
-    finish_pr(curves, "seed 0")
-    curves.set_xlabel(X_LABEL, fontsize=8.5)
-    curves.set_ylabel(Y_LABEL, fontsize=8.5)
+        family.draw_pr(curves, at["pr"], color=color, label=f"step {at['step']}", embedding=False)
+    family.finish_pr(curves, "seed 0")
+    family.label_pr([[curves]])
     for axis, name, heading in ((straightness, "r", "r"), (ratio, "rho", "ρ")):
         for network, color in zip(numbers["networks"], COLOURS, strict=False):
             steps = [h["step"] + 1 for h in network["history"]]
@@ -69,15 +60,15 @@ STUDY = Study(
     source="He & Su 2024, experiments",
     paper="straight lines in trained models",
     minutes={"smoke": 0.1, "cpu": 5, "paper": 3000},
-    settings=gpt_presets(),
-    plan=gpts,
+    settings=family.gpt_presets(),
+    plan=family.gpts,
     measure=measure,
     claims=(
         Claim(
             "at the end PR falls by an equal factor per block: r ≤ −0.9",
             "straight lines",
             of_history(lambda h: h[-1]["r"]),
-            lambda r: bool(r <= STRAIGHT),
+            lambda r: r <= family.STRAIGHT,
         ),
     ),
     questions=(
@@ -99,5 +90,5 @@ STUDY = Study(
         ),
     ),
     figure=figure,
-    departures=DEPARTURES,
+    departures=family.DEPARTURES,
 )

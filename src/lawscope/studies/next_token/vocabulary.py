@@ -16,22 +16,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lawscope.studies.figures import COLOURS, FAINT, grid, plain_axis
-from lawscope.studies.next_token import Figure, Lab
-from lawscope.studies.next_token._figures import draw_pr, finish_pr, label_pr
-from lawscope.studies.next_token._language import OURS, gpt_presets, gpts, law_of
-from lawscope.studies.panels import collect, yes_or_no
-from lawscope.studies.study import Check, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from lawscope.studies.plan import Training
+from lawscope.studies.next_token import _family as family
+from lawscope.studies.panels import yes_or_no
+from lawscope.studies.plan import Training
+from lawscope.studies.study import Check, Figure, Lab, Numbers, Question, Study
 
 
 def measure(lab: Lab) -> Numbers:
-    trainings = gpts(lab.settings)
-    return {"networks": [{**law_of(lab, t), **without_order(lab, t)} for t in trainings]}
+    trainings = family.gpts(lab.settings)
+    return {"networks": [{**family.law_of(lab, t), **without_order(lab, t)} for t in trainings]}
 
 
 def without_order(lab: Lab, training: Training) -> Numbers:
@@ -39,29 +34,22 @@ def without_order(lab: Lab, training: Training) -> Numbers:
     import torch
 
     from lawscope.statistics.fuzziness import fuzziness
-    from lawscope.studies.next_token._features import features_of, residuals_of
+    from lawscope.studies.next_token._features import read_text, residuals_of
 
-    settings, run = lab.settings, lab.run(training)
-    windows = run.samples.x_test[: settings["tokens"] // settings["window"]]
-    following = windows[:, 1:].flatten()
+    following, blocks = read_text(lab, training)
     generator = torch.Generator().manual_seed(training.seed)
-    size = settings["vocabulary"]
+    settings, size = lab.settings, lab.settings["vocabulary"]
     codings = [torch.arange(size)]
     codings += [torch.randperm(size, generator=generator) for _ in range(settings["shuffles"])]
     targets = torch.stack([coding[following] for coding in codings], dim=1)
     often = torch.bincount(following, minlength=size)[following] >= settings["least"]
     pr, fuzzy = [], []
-    for block in features_of(run.network(), windows):
-        rows = block[:, :-1].flatten(0, 1)
+    for rows in blocks:
         pr.append(residuals_of(rows, targets))
         fuzzy.append(float(fuzziness(rows[often], following[often])))
-    found = torch.stack(pr, dim=1)
-    return {
-        "again": found[0].tolist(),
-        "shuffled": found[1:].tolist(),
-        "fuzziness": fuzzy,
-        "classes": len(following[often].unique()),
-    }
+    classes = len(following[often].unique())
+    again, *shuffled = torch.stack(pr, dim=1).tolist()
+    return {"again": again, "shuffled": shuffled, "fuzziness": fuzzy, "classes": classes}
 
 
 def slope_of(pr: Sequence[float]) -> float:
@@ -98,15 +86,15 @@ def figure(numbers: Numbers) -> Figure:
     left, middle, right = axes[0]
     for row in first["shuffled"]:
         left.plot(range(1, len(row)), row[1:], "-", color=FAINT, lw=0.5)
-    draw_pr(left, first["pr"], embedding=False, label="the tokenizer's order")
-    finish_pr(left, f"{len(first['shuffled'])} shuffled vocabularies")
+    family.draw_pr(left, first["pr"], embedding=False, label="the tokenizer's order")
+    family.finish_pr(left, f"{len(first['shuffled'])} shuffled vocabularies")
     for network, color in zip(numbers["networks"], COLOURS, strict=False):
-        draw_pr(middle, network["pr_onehot"], color=color, label=f"seed {network['seed']}")
+        family.draw_pr(middle, network["pr_onehot"], color=color, label=f"seed {network['seed']}")
         right.plot(network["fuzziness"], "o-", color=color, ms=4, lw=1.2)
-    finish_pr(middle, "one-hot targets")
+    family.finish_pr(middle, "one-hot targets")
     right.set_yscale("log")
     plain_axis(right, f"fuzziness D of {first['classes']} next tokens")
-    label_pr(axes)
+    family.label_pr(axes)
     return drawing
 
 
@@ -115,32 +103,32 @@ STUDY = Study(
     source="He & Su 2024, the index of a token",
     paper="measured with the tokenizer's own order",
     minutes={"smoke": 0.1, "cpu": 5, "paper": 3000},
-    settings=gpt_presets(
+    settings=family.gpt_presets(
         {"shuffles": 100, "least": 100}, {"tokens": 30_000}, {"shuffles": 8, "least": 5}
     ),
-    plan=gpts,
+    plan=family.gpts,
     measure=measure,
     claims=(),
     questions=(
         Question(
             "Does one-hot PR, which has no order, fall with depth (slope of its logarithm)?",
-            collect("networks", OURS, lambda n: slope_of(n["pr_onehot"][1:])),
+            family.of_networks(lambda n: slope_of(n["pr_onehot"][1:])),
             yes_or_no(lambda slope: slope < 0),
         ),
         Question(
             "Does PR fall with depth in at least 90 % of the shuffled vocabularies (share)?",
-            collect("networks", OURS, falling),
+            family.of_networks(falling),
             yes_or_no(lambda share: share >= 0.9),
         ),
         Question(
             "Does the order matter more than the depth: is the deviation of PR over shuffles at "
             "the last block larger than the fall from the first block on (ratio)?",
-            collect("networks", OURS, spread),
+            family.of_networks(spread),
             yes_or_no(lambda ratio: ratio > 1),
         ),
         Question(
             "Does the fuzziness D of next tokens as classes fall with depth (slope of log D)?",
-            collect("networks", OURS, lambda n: slope_of(n["fuzziness"][1:])),
+            family.of_networks(lambda n: slope_of(n["fuzziness"][1:])),
             yes_or_no(lambda slope: slope < 0),
         ),
     ),
@@ -148,8 +136,8 @@ STUDY = Study(
         Check(
             "one-hot PR is the mean over shuffled vocabularies: within 4 standard errors at every "
             "block",
-            collect("networks", OURS, distance),
-            lambda errors: bool(errors <= 4),
+            family.of_networks(distance),
+            lambda errors: errors <= 4,
         ),
     ),
     figure=figure,

@@ -15,34 +15,23 @@ from operator import sub
 from typing import Any
 
 from lawscope.studies.figures import law_grid
-from lawscope.studies.panels import Settings, choice, compare
+from lawscope.studies.panels import Row, Settings, choice
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import Figure
-from lawscope.studies.separation._family import FEW_RATES, adam_presets, feedforward, he_su_study
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.separation import _family as family
+from lawscope.studies.study import Claim, Figure, Numbers
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "without BatchNorm": {"norm": False},
-    "linear": {"nonlinear": False},
-}
+BARE = "without BatchNorm"
+VARIANTS: dict[str, Any] = {"plain": {}, BARE: {"norm": False}, "linear": {"nonlinear": False}}
 # What the paper calls the law and its absence, figure 5: r = −0.997 against −0.971.
 ABSENT = 0.026
 
 
 def candidates(settings: Settings, variant: str) -> list[Training]:
-    return feedforward(settings, depth=settings["depth"], **VARIANTS[variant])
+    return family.feedforward(settings, depth=settings["depth"], **VARIANTS[variant])
 
 
-def excess_r(numbers: Numbers, variant: str, *, fitting: bool = True) -> dict[str, list[Any]]:
-    """Return r minus that of the plain network, seed by seed."""
-    ours, plain = (numbers[each]["chosen"] for each in (variant, "plain"))
-    return {f"r, {variant} − plain": compare(ours, plain, "r", sub, fitting=fitting)}
-
-
-def fall(numbers: Numbers) -> dict[str, list[Any]]:
-    curves = [row["D"] for row in numbers["linear"]["chosen"]]
-    return {"last D / first": [D and D[-1] / D[1] for D in curves]}
+def fall(row: Row) -> Any:
+    return row["D"] and row["D"][-1] / row["D"][1]
 
 
 def figure(numbers: Numbers) -> Figure:
@@ -51,13 +40,15 @@ def figure(numbers: Numbers) -> Figure:
     return law_grid([row], "The law without BatchNorm and without ReLU")
 
 
-STUDY = he_su_study(
+STUDY = family.he_su_study(
     title="Without BatchNorm the law is worse; a linear network has none",
     source="He & Su 2023, text",
     paper="the nonlinearity is vital: D is roughly invariant under linear transformations",
     minutes={"smoke": 0.1, "cpu": 3.5, "paper": 4},
-    settings=adam_presets(
-        depth=8, seeds=3, cpu={"rates": FEW_RATES}, smoke={"depth": 5, "rates": [1e-3]}
+    settings=family.adam_presets(
+        {"depth": 8, "seeds": 3},
+        cpu={"rates": family.FEW_RATES},
+        smoke={"depth": 5, "rates": [1e-3]},
     ),
     departures={"cpu": "8 layers instead of the authors' 20, 3 of 5 rates"},
     plan=lambda settings: [t for each in VARIANTS for t in candidates(settings, each)],
@@ -66,21 +57,21 @@ STUDY = he_su_study(
         Claim(
             f"without BatchNorm the network fits and r is higher by {ABSENT} or more",
             "BatchNorm is inserted by default",
-            lambda numbers: excess_r(numbers, "without BatchNorm"),
+            family.between(f"r, {BARE} − plain", "r", sub, BARE, "plain"),
             lambda difference: difference >= ABSENT,
             figure="authors' repository",
         ),
         Claim(
             f"in the linear network, fitting or not, r is higher by {ABSENT} or more",
             "the nonlinearity is vital to the law",
-            lambda numbers: excess_r(numbers, "linear", fitting=False),
+            family.between("r, linear − plain", "r", sub, "linear", "plain", fitting=False),
             lambda difference: difference >= ABSENT,
         ),
         Claim(
             "in the linear network D does not fall from the first hidden layer to the last (ratio "
             "≥ 1)",
             "D is roughly invariant under linear transformations",
-            fall,
+            family.chosen("last D / first", fall, "linear", fitting=False),
             lambda ratio: ratio >= 1,
         ),
     ),

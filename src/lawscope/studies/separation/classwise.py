@@ -11,20 +11,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lawscope.studies.figures import law_grid
-from lawscope.studies.panels import by_panel, choice, quietly, training_of
-from lawscope.studies.separation import Figure, Lab
-from lawscope.studies.separation._family import he_su_study
+from lawscope.studies.panels import choice, collect, quietly, training_of
+from lawscope.studies.plan import Training
+from lawscope.studies.separation._family import chosen, he_su_study
 from lawscope.studies.separation.test_data import ONE_SEED, SETTINGS, plan
-from lawscope.studies.study import Check, Claim, Numbers
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from lawscope.laws.separation.result import Separation
-    from lawscope.studies.entry import Run
+from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Tensor
 
 FOLDS = 10
 
@@ -34,31 +28,29 @@ def measure(lab: Lab) -> Numbers:
     made = choice(lab, trainings)
     for row in made["chosen"]:
         lab.tell(f"measuring classes, lr {row['lr']:g}, seed {row['seed']}")
-        row.update(measure_classes(lab, lab.run(training_of(row, trainings))))
+        row.update(measure_classes(lab, training_of(row, trainings)))
     return made
 
 
-def measure_classes(lab: Lab, run: Run) -> Numbers:
+def measure_classes(lab: Lab, training: Training) -> Numbers:
     """Measure the law of every class, with a delete-a-group jackknife over stratified folds."""
     import numpy as np
 
     from lawscope.laws.separation.law import separation
 
+    run = lab.run(training)
     network, samples = run.network(), run.samples
-
-    def of_classes(x: Tensor, y: Tensor) -> Separation:
-        return separation(network, lab.batches(x, y), uncertainty=None, mode=lab.mode)
-
+    parts = [(samples.x, samples.y), *all_but_one_fold(samples.x, samples.y)]
     with quietly():
-        law = of_classes(samples.x, samples.y)
-        parts = all_but_one_fold(samples.x, samples.y)
-        without = np.stack([of_classes(*part).classwise for part in parts])
+        law, *others = (
+            separation(network, lab.batches(x, y), uncertainty=None, mode=lab.mode)
+            for x, y in parts
+        )
+    without = np.stack([other.classwise for other in others]).transpose(2, 0, 1)
+    fits = map(fit_class, law.classwise.T, without)
     weighted = law.classwise @ law.counts / law.counts.sum()
     return {
-        "classes": [
-            {"name": name, **fit_class(law.classwise[:, k], without[:, :, k])}
-            for k, name in enumerate(samples.class_names)
-        ],
+        "classes": [{"name": n, **fit} for n, fit in zip(samples.class_names, fits, strict=True)],
         "sum_error": float(np.max(np.abs(weighted / law.values - 1))),
     }
 
@@ -87,17 +79,12 @@ def fit_class(values: Any, without: Any) -> Numbers:
     curve, replicates = log_or_nan(values), Replicates(log_or_nan(without), "jackknife")
     fit = fit_line(values, replicates)
     ends = np.stack(replicates.interval(lambda c: c, curve), axis=1)
-    numbers: Numbers = drop_non_finite(
-        {
-            "D": values.tolist(),
-            "D_interval": np.exp(ends).tolist(),
-            "r": fit.pearson,
-            "rho": fit.rho,
-            "half_life": fit.half_life,
-            "interval": {"r": fit.interval["pearson"], "rho": fit.interval["rho"]},
-            "verdict": judge(fit, curve, replicates)[0],
-        }
-    )
+    numbers: Numbers = drop_non_finite({
+        "D": values.tolist(), "D_interval": np.exp(ends).tolist(),
+        "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
+        "interval": {"r": fit.interval["pearson"], "rho": fit.interval["rho"]},
+        "verdict": judge(fit, curve, replicates)[0],
+    })  # fmt: skip
     return numbers
 
 
@@ -133,20 +120,20 @@ STUDY = he_su_study(
         Claim(
             "r ≤ −0.95 for at least 8 of the 10 classes, of networks that fit",
             "the law emerges in each class",
-            lambda numbers: by_panel([numbers], "classes with r ≤ −0.95", count_straight),
+            chosen("classes with r ≤ −0.95", count_straight),
             lambda count: count >= 8,
         ),
         Claim(
             "the law is noisier by class: the median r of the classes is above r of all together",
             "the noise is reduced when all classes are considered",
-            lambda numbers: by_panel([numbers], "median r of classes − r", noise),
+            chosen("median r of classes − r", noise),
             lambda difference: difference > 0,
         ),
     ),
     checks=(
         Check(
             "D is the sum of D^k weighted by n_k/n, to a relative error of 1e-9",
-            lambda numbers: {"error": [row["sum_error"] for row in numbers["chosen"]]},
+            collect("chosen", "error", "sum_error"),
             lambda error: error <= 1e-9,
         ),
     ),

@@ -17,22 +17,20 @@ show VGG13-X on CIFAR-10.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import law_figure
-from lawscope.studies.panels import Panels, Settings, by_panel, pick, sweep, yes_or_no
+from lawscope.studies.panels import Panels, Row, Settings, by_panel, sweep, yes_or_no
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Figure, Lab
-from lawscope.studies.separation._family import adam_presets, he_su_study
-from lawscope.studies.study import Claim, Numbers, Question
+from lawscope.studies.separation._family import adam_presets, chosen, he_su_study
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question
 from lawscope.training.recipe import Recipe
 
 NETWORKS = {"alexnet": "AlexNet-X", "vgg": "VGG13-X"}
 SMALL = "fashion-mnist-10x10"
 DATASETS = {"fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", SMALL: "Fashion-MNIST 10×10"}
-NOT_IN_THE_PAPER = {"network": "vgg", "dataset": "cifar10"}
+NOT_IN_THE_PAPER: dict[str, Any] = {"network": "vgg", "dataset": "cifar10"}
 
 
 def candidates(settings: Settings, network: str, dataset: str) -> list[Training]:
@@ -52,12 +50,14 @@ def measure(lab: Lab) -> Numbers:
     return {**{name: lab.settings[name] for name in ("width", "epochs")}, **PANELS.measure(lab)}
 
 
-def label(panel: Mapping[str, Any]) -> str:
+def label(panel: Row) -> str:
     return f"{NETWORKS[panel['network']]} on {DATASETS[panel['dataset']]}"
 
 
-def of_the_paper(numbers: Numbers) -> list[Numbers]:
-    return [p for p in numbers["panels"] if any(p[k] != v for k, v in NOT_IN_THE_PAPER.items())]
+def straightness(numbers: Numbers) -> dict[str, list[Any]]:
+    """Return r of the paper's networks."""
+    absent = NOT_IN_THE_PAPER.items()
+    return by_panel([p for p in numbers["panels"] if not absent <= p.items()], label, "r")
 
 
 def figure(numbers: Numbers) -> Figure:
@@ -72,11 +72,13 @@ STUDY = he_su_study(
     paper="holds for AlexNet on Fashion-MNIST and CIFAR-10, and for VGG13 on Fashion-MNIST",
     minutes={"smoke": 0.2, "cpu": 4, "paper": 7000},
     settings=adam_presets(
-        networks=list(NETWORKS),
-        datasets=["fashion-mnist", "cifar10"],
-        width=64,
-        per_class=100,
-        batch_size=128,
+        {
+            "networks": list(NETWORKS),
+            "datasets": ["fashion-mnist", "cifar10"],
+            "width": 64,
+            "per_class": 100,
+            "batch_size": 128,
+        },
         cpu={"width": 8, "rates": [1e-3], "batch_size": 32, "epochs": 60},
         smoke={"datasets": [SMALL], "width": 1, "per_class": 20, "epochs": 1},
     ),
@@ -90,14 +92,14 @@ STUDY = he_su_study(
         Claim(
             "r ≤ −0.97 layer by layer in every network of the paper's, of those that fit",
             "the law holds",
-            lambda numbers: by_panel(of_the_paper(numbers), label, "r"),
+            straightness,
             lambda r: r <= -0.97,
         ),
     ),
     questions=(
         Question(
             "Is r ≤ −0.97 layer by layer in VGG13-X on CIFAR-10 too?",
-            lambda numbers: by_panel([pick(numbers["panels"], **NOT_IN_THE_PAPER)], label, "r"),
+            chosen(label, "r", **NOT_IN_THE_PAPER),
             yes_or_no(lambda r: r <= -0.97),
         ),
     ),

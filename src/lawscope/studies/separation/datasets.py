@@ -11,12 +11,10 @@ The paper: straight lines on CIFAR-10 at every depth.
 
 from __future__ import annotations
 
-from typing import Any
-
-from lawscope.studies.panels import Panels, Settings, by_panel, yes_or_no
+from lawscope.studies.panels import Panels, Settings, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import _family as family
-from lawscope.studies.study import Claim, Numbers, Question
+from lawscope.studies.study import Claim, Question
 
 
 def candidates(settings: Settings, dataset: str, depth: int) -> list[Training]:
@@ -26,18 +24,13 @@ def candidates(settings: Settings, dataset: str, depth: int) -> list[Training]:
 PANELS = Panels(candidates, dataset="datasets", depth="depths")
 
 
-def straightness(numbers: Numbers, dataset: str) -> dict[str, list[Any]]:
-    panels = [panel for panel in numbers["panels"] if panel["dataset"] == dataset]
-    return by_panel(panels, "{depth} layers", "r")
-
-
 STUDY = family.he_su_study(
     title="CIFAR-10 and MNIST: the law holds there too",
     source="He & Su 2023, figure 2",
     paper="straight lines on CIFAR-10 at depth 4, 8 and 20",
     minutes={"smoke": 0.1, "cpu": 3.5, "paper": 3.5},
     settings=family.adam_presets(
-        datasets=["cifar10", "mnist"], depths=[4, 8, 20], smoke={"depths": [3, 5]}
+        {"datasets": ["cifar10", "mnist"], "depths": [4, 8, 20]}, smoke={"depths": [3, 5]}
     ),
     departures={"cpu": "one seed instead of three"},
     plan=PANELS.plan,
@@ -46,14 +39,14 @@ STUDY = family.he_su_study(
         Claim(
             "on CIFAR-10 r ≤ −0.98 at every depth, of networks that fit",
             "straight lines at depth 4, 8 and 20",
-            lambda numbers: straightness(numbers, "cifar10"),
+            family.chosen("{depth} layers", "r", dataset="cifar10"),
             lambda r: r <= -0.98,
         ),
     ),
     questions=(
         Question(
             "Is r ≤ −0.98 at every depth on MNIST too?",
-            lambda numbers: straightness(numbers, "mnist"),
+            family.chosen("{depth} layers", "r", dataset="mnist"),
             yes_or_no(lambda r: r <= -0.98),
         ),
     ),

@@ -17,38 +17,28 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, overlay, style_axis
-from lawscope.studies.panels import brief, choice, last_d, yes_or_no
-from lawscope.studies.separation import Figure, Lab
+from lawscope.studies.panels import brief, last_d, yes_or_no
 from lawscope.studies.separation._family import NAMES, adam_presets, he_su_study
-from lawscope.studies.separation.datasets import PANELS, candidates
-from lawscope.studies.study import Claim, NotTried, Numbers, Question
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from lawscope.studies.separation.datasets import PANELS
+from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question
 
 KEPT = ("lr", "seed", "fits", "accuracy", "test_accuracy", "r", "rho")
 
 
 def measure(lab: Lab) -> Numbers:
-    panels = []
-    for cell in PANELS.cells(lab.settings):
-        made = choice(lab, candidates(lab.settings, **cell))
+    panels = PANELS.measure(lab)["panels"]
+    for panel in panels:
         # Of the hundreds of candidates only what the choice was made by.
-        runs = [{**{k: run[k] for k in KEPT}, "last": last_d(run)} for run in made["runs"]]
-        panels.append({**cell, "chosen": made["chosen"], "runs": runs})
-    on = {name: [p for p in panels if p["dataset"] == name] for name in lab.settings["datasets"]}
-    return {
-        "panels": panels,
-        "best": {name: compare_depths(each, last_of_chosen) for name, each in on.items()},
-        "best_by_lowest": {name: compare_depths(each, lowest) for name, each in on.items()},
-    }
+        panel["runs"] = [{k: run[k] for k in KEPT} | {"last": last_d(run)} for run in panel["runs"]]
 
+    def best(final: Callable[[Numbers], list[float | None]]) -> Numbers:
+        names = lab.settings["datasets"]
+        return {n: compare_depths([p for p in panels if p["dataset"] == n], final) for n in names}
 
-def last_of_chosen(panel: Numbers) -> list[float | None]:
-    return [last_d(row) for row in panel["chosen"]]
+    last = best(lambda panel: [last_d(row) for row in panel["chosen"]])
+    return {"panels": panels, "best": last, "best_by_lowest": best(lowest)}
 
 
 def lowest(panel: Numbers) -> list[float | None]:
@@ -65,13 +55,6 @@ def compare_depths(
 
     Depths at which a seed has no final D are left out; ``depth`` is None when none is left.
     ``error`` is the standard error of log D, None with one seed.
-
-    Example:
-        >>> panels = [{"depth": 2, "D": [4.0, 4.0]}, {"depth": 4, "D": [1.0, 2.0]},
-        ...           {"depth": 6, "D": [2.0, 1.5]}, {"depth": 8, "D": [0.1, None]}]
-        >>> found = compare_depths(panels, lambda panel: panel["D"])
-        >>> found["depth"], found["per_seed"], found["depths"]
-        (4, [4, 6], [2, 4, 6])
     """
     table = {panel["depth"]: list(final(panel)) for panel in panels}
     logs = {d: [math.log(v) for v in values if v] for d, values in table.items() if all(values)}
@@ -156,9 +139,7 @@ STUDY = he_su_study(
     paper="the optimal depths for MNIST, Fashion-MNIST and CIFAR-10 are 6, 10 and 12",
     minutes={"smoke": 0.2, "cpu": 23, "paper": 50},
     settings=adam_presets(
-        datasets=list(NAMES),
-        depths=list(range(2, 21, 2)),
-        seeds=3,
+        {"datasets": list(NAMES), "depths": list(range(2, 21, 2)), "seeds": 3},
         cpu={"rates": [1e-3, 3e-3]},
         smoke={"depths": [2, 3, 4], "seeds": 2},
     ),

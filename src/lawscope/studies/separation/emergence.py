@@ -12,25 +12,20 @@ minority collapse; after that the decay ratio falls until the network has conver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 from lawscope.studies.figures import COLOURS, grid, label_outside, law_panel, plain_axis
-from lawscope.studies.panels import Settings, choice, measured, training_of
+from lawscope.studies.panels import Settings, choice, collect, measured, training_of
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import Figure, Lab
 from lawscope.studies.separation._family import FEW_RATES, adam_presets, feedforward, he_su_study
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.study import Claim, Figure, Lab, Numbers
 
 SETTINGS = adam_presets(
-    depth=20,
-    checkpoints=[0, 10, 20, 30, 50, 100, 200, 300, 600],
+    {"depth": 20, "checkpoints": [0, 10, 20, 30, 50, 100, 200, 300, 600]},
     cpu={"rates": FEW_RATES, "seeds": 3},
     smoke={"depth": 5, "checkpoints": [0, 1, 2, 4], "epochs": 4},
 )
 CLASSES = 10
 STRAIGHT, COLLAPSED = -0.98, 0.1
-LAW = ("D", "D_interval", "r", "rho", "interval", "verdict")
+LAW = ("epoch", "D", "D_interval", "r", "rho", "interval", "verdict")
 
 
 def candidates(settings: Settings) -> list[Training]:
@@ -39,58 +34,42 @@ def candidates(settings: Settings) -> list[Training]:
 
 def along(lab: Lab, trainings: list[Training]) -> list[Numbers]:
     """Choose one network per seed by its end; its ``history`` is the law at every checkpoint."""
-    return [
-        {**row, "history": measure_history(lab, training_of(row, trainings))}
-        for row in choice(lab, trainings)["chosen"]
-    ]
+    rows = choice(lab, trainings)["chosen"]
+    histories = [measure_history(lab, training_of(row, trainings)) for row in rows]
+    return [{**row, "history": each} for row, each in zip(rows, histories, strict=True)]
 
 
 def measure_history(lab: Lab, training: Training) -> list[Numbers]:
     """Measure the law after each epoch kept, except where D has no logarithm."""
-    rows = [(epoch, measured(lab, training, epoch=epoch)) for epoch in sorted(training.kept)]
-    return [
-        {"epoch": epoch, **{name: row[name] for name in LAW}}
-        for epoch, row in rows
-        if row["D"] is not None and all(row["D"])
-    ]
+    rows = [{"epoch": e, **measured(lab, training, epoch=e)} for e in sorted(training.kept)]
+    return [{name: row[name] for name in LAW} for row in rows if row["D"] and all(row["D"])]
 
 
 def measure(lab: Lab) -> Numbers:
     networks = along(lab, candidates(lab.settings))
-    for network in networks:
-        for row in network["history"]:
-            row["nc1"] = row["D"][-1] / CLASSES
+    for row in (row for network in networks for row in network["history"]):
+        row["nc1"] = row["D"][-1] / CLASSES
     return {"networks": networks}
 
 
-def law_epoch(history: Sequence[Numbers]) -> int | None:
+def law_epoch(network: Numbers) -> int | None:
     """Return the first checkpoint at which r ≤ −0.98."""
-    return next((h["epoch"] for h in history if h["r"] is not None and h["r"] <= STRAIGHT), None)
+    rows = network["history"]
+    return next((h["epoch"] for h in rows if h["r"] is not None and h["r"] <= STRAIGHT), None)
 
 
-def rho_after_law(history: Sequence[Numbers]) -> float | None:
+def rho_after_law(network: Numbers) -> float | None:
     """Return how much ρ changes from the epoch of the law to the end."""
-    begun = law_epoch(history)
-    there = [h["rho"] for h in history if h["epoch"] == begun]
-    return float(history[-1]["rho"] - there[0]) if there else None
+    rho = {h["epoch"]: h["rho"] for h in network["history"]}
+    begun = law_epoch(network)
+    return None if begun is None else float(rho[max(rho)] - rho[begun])
 
 
-def lead(history: Sequence[Numbers]) -> int | None:
-    """Return the epochs from the law to NC1 ≤ 0.1, or to the end where NC1 stays above.
-
-    Example:
-        >>> lead([{"epoch": 0, "r": 0.9, "nc1": 9.0}, {"epoch": 10, "r": -0.99, "nc1": 0.5},
-        ...       {"epoch": 50, "r": -0.99, "nc1": 0.08}])
-        40
-    """
-    law = law_epoch(history)
+def lead(network: Numbers) -> int | None:
+    """Return the epochs from the law to NC1 ≤ 0.1, or to the end where NC1 stays above."""
+    law, history = law_epoch(network), network["history"]
     collapsed = (int(h["epoch"]) for h in history if h["nc1"] <= COLLAPSED)
     return None if law is None else next(collapsed, int(history[-1]["epoch"])) - law
-
-
-def by_network(name: str, read: Callable[[Sequence[Numbers]], Any]) -> Callable[[Numbers], Any]:
-    """Return a function from numbers to what is read off the history of every seed."""
-    return lambda numbers: {name: [read(each["history"]) for each in numbers["networks"]]}
 
 
 def figure(numbers: Numbers) -> Figure:
@@ -131,25 +110,25 @@ STUDY = he_su_study(
         Claim(
             "there is no law before training: r > −0.98 at epoch 0",
             "the law does not emerge at the beginning",
-            by_network("r at epoch 0", lambda history: history[0]["r"]),
+            collect("networks", "r at epoch 0", lambda n: n["history"][0]["r"]),
             lambda r: r > STRAIGHT,
         ),
         Claim(
             "the law emerges: r ≤ −0.98 at some later checkpoint",
             "it gradually emerges during training",
-            by_network("lowest r", lambda history: min(h["r"] for h in history[1:])),
+            collect("networks", "lowest r", lambda n: min(h["r"] for h in n["history"][1:])),
             lambda r: r <= STRAIGHT,
         ),
         Claim(
             "after that ρ falls until the end",
             "after that the decay ratio is decreased along the training process",
-            by_network("change of ρ", rho_after_law),
+            collect("networks", "change of ρ", rho_after_law),
             lambda change: change < 0,
         ),
         Claim(
             "r ≤ −0.98 is reached at an earlier checkpoint than NC1 ≤ 0.1",
             "the law emerges earlier than neural collapse",
-            by_network("epochs between", lead),
+            collect("networks", "epochs between", lead),
             lambda epochs: epochs > 0,
         ),
     ),

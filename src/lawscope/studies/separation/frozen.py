@@ -15,20 +15,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from operator import sub
-from typing import Any
 
 from lawscope.studies.figures import law_grid
-from lawscope.studies.panels import Settings, choice, compare
+from lawscope.studies.panels import Settings, choice
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import Figure
 from lawscope.studies.separation import _family as family
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.study import Claim, Figure, Numbers
 
 NAMES = {"standard": "all layers at once", "frozen": "lower half, then upper half"}
 SETTINGS = family.adam_presets(
-    dataset="cifar10",
-    depth=20,
-    seeds=3,
+    {"dataset": "cifar10", "depth": 20, "seeds": 3},
     cpu={"rates": family.FEW_RATES},
     smoke={"dataset": "fashion-mnist", "depth": 6, "rates": [1e-3]},
 )
@@ -53,18 +49,9 @@ def frozen(settings: Settings) -> list[Training]:
 KINDS = {"standard": standard, "frozen": frozen}
 
 
-def plan(settings: Settings) -> list[Training]:
-    return [*standard(settings), *frozen(settings)]
-
-
-def gap(numbers: Numbers, name: str) -> dict[str, list[Any]]:
-    ours, theirs = (numbers[kind]["chosen"] for kind in NAMES)
-    return {"at once − frozen": compare(ours, theirs, name, sub)}
-
-
 def accuracies(numbers: Numbers) -> dict[str, list[float]]:
-    chosen = {name: numbers[kind]["chosen"] for kind, name in NAMES.items()}
-    return {name: [row["accuracy"] for row in rows] for name, rows in chosen.items()}
+    rows = {name: numbers[kind]["chosen"] for kind, name in NAMES.items()}
+    return {name: [row["accuracy"] for row in each] for name, each in rows.items()}
 
 
 def draw_before_after(numbers: Numbers, names: dict[str, str], title: str) -> Figure:
@@ -84,7 +71,7 @@ STUDY = family.he_su_study(
     minutes={"smoke": 0.1, "cpu": 5, "paper": 12},
     settings=SETTINGS,
     departures={"cpu": "3 of 5 rates"},
-    plan=plan,
+    plan=lambda settings: [*standard(settings), *frozen(settings)],
     measure=lambda lab: {kind: choice(lab, make(lab.settings)) for kind, make in KINDS.items()},
     claims=(
         Claim(
@@ -96,13 +83,13 @@ STUDY = family.he_su_study(
         Claim(
             "standard training is straighter: both fit, and r is lower than after frozen training",
             "r = −0.997 against −0.971",
-            lambda numbers: gap(numbers, "r"),
+            family.between("at once − frozen", "r", sub, *NAMES),
             lambda difference: difference < 0,
         ),
         Claim(
             "standard training tests better: both fit, and test accuracy is higher",
             "23.85 % against 19.67 %; overview talk 21.46 % against 18.25 %",
-            lambda numbers: gap(numbers, "test_accuracy"),
+            family.between("at once − frozen", "test_accuracy", sub, *NAMES),
             lambda difference: difference > 0,
         ),
     ),

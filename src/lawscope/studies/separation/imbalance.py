@@ -13,15 +13,14 @@ in train mode with shuffled batches, the half-lives are equal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import truediv
 from typing import Any
 
 from lawscope.studies.datasets import ImageData
-from lawscope.studies.panels import Panels, Settings, by_panel
+from lawscope.studies.panels import Panels, Row, Settings
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import _family as family
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.study import Claim
 
 
 def candidates(settings: Settings, classes: str, depth: int) -> list[Training]:
@@ -31,22 +30,10 @@ def candidates(settings: Settings, classes: str, depth: int) -> list[Training]:
 
 
 PANELS = Panels(candidates, classes="per_class", depth="depths")
+UNEQUAL: dict[str, Any] = {"classes": "imbalanced"}
 
 
-def imbalanced(numbers: Numbers) -> list[Numbers]:
-    return [panel for panel in numbers["panels"] if panel["classes"] == "imbalanced"]
-
-
-def half_life_ratios(numbers: Numbers) -> dict[str, list[Any]]:
-    """Return the half-life on imbalanced data over that on balanced data, by depth."""
-    found = {}
-    for depth in (panel["depth"] for panel in imbalanced(numbers)):
-        cells = ({"classes": each, "depth": depth} for each in ("imbalanced", "balanced"))
-        found[f"{depth} layers"] = family.compare_panels(numbers, "half_life", truediv, *cells)
-    return found
-
-
-def label(panel: Mapping[str, Any]) -> str:
+def label(panel: Row) -> str:
     half = panel["chosen"][0]["half_life"]
     text = "" if half is None else f", half-life {half:.2f}"
     return f"{panel['classes']}, {panel['depth']} layers{text}"
@@ -58,13 +45,9 @@ STUDY = family.he_su_study(
     paper="holds; the half-life is significantly larger than on balanced data",
     minutes={"smoke": 0.1, "cpu": 7, "paper": 7},
     settings=family.adam_presets(
-        per_class={"imbalanced": [500] * 5 + [100] * 5, "balanced": 100},
-        depths=[4, 8, 20],
+        {"per_class": {"imbalanced": [500] * 5 + [100] * 5, "balanced": 100}, "depths": [4, 8, 20]},
         cpu={"rates": family.FEW_RATES},
-        smoke={
-            "per_class": {"imbalanced": [100] * 5 + [40] * 5, "balanced": 40},
-            "depths": [3, 5],
-        },
+        smoke={"per_class": {"imbalanced": [100] * 5 + [40] * 5, "balanced": 40}, "depths": [3, 5]},
     ),
     departures={"cpu": "3 of 5 rates, one level of imbalance, one seed instead of three"},
     plan=PANELS.plan,
@@ -73,13 +56,13 @@ STUDY = family.he_su_study(
         Claim(
             "on imbalanced data r ≤ −0.98 at every depth, of networks that fit",
             "the law emerges on imbalanced data",
-            lambda numbers: by_panel(imbalanced(numbers), "{depth} layers", "r"),
+            family.chosen("{depth} layers", "r", **UNEQUAL),
             lambda r: r <= -0.98,
         ),
         Claim(
             "the half-life is larger than on balanced data (ratio above 1) at every depth",
             "the half-life is significantly larger than in the balanced case",
-            half_life_ratios,
+            family.versus("{depth} layers", "half_life", truediv, UNEQUAL, {"classes": "balanced"}),
             lambda ratio: ratio > 1,
         ),
     ),

@@ -12,15 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
-from lawscope.studies.figures import colours, corner, grid, note, plain_axis
-from lawscope.studies.panels import Settings, rank_correlation
+from lawscope.studies.figures import colours, corner, grid, label_outside, note, plain_axis
+from lawscope.studies.panels import Settings, collect
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import Figure, Lab
 from lawscope.studies.separation import _family as family
 from lawscope.studies.separation.emergence import along
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.study import Claim, Figure, Lab, Numbers
 
+SMALL: dict[str, Any] = {"dataset": "fashion-mnist", "depth": 5, "rates": [1e-3]}
 TOLERANCE = 0.1
 # One-sided 5 % point of Spearman's correlation for the seven hidden layers of eight.
 BAR = 0.714
@@ -32,23 +33,18 @@ def candidates(settings: Settings) -> list[Training]:
 
 
 def measure(lab: Lab) -> Numbers:
-    networks = []
-    for network in along(lab, candidates(lab.settings)):
+    def rates(network: Numbers) -> Numbers:
         epochs = [h["epoch"] for h in network["history"]]
         layers = ratios([h["D"] for h in network["history"]])
         settled = [find_convergence(epochs, layer) for layer in layers]
         kept = {"seed": network["seed"], "lr": network["lr"]}
-        networks.append({**kept, "epochs": epochs, "ratios": layers, "settled": settled})
-    return {"networks": networks}
+        return {**kept, "epochs": epochs, "ratios": layers, "settled": settled}
+
+    return {"networks": [rates(network) for network in along(lab, candidates(lab.settings))]}
 
 
 def ratios(curves: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return D_{l+1}/D_l over the checkpoints, one list per layer.
-
-    Example:
-        >>> ratios([[8.0, 4.0, 4.0], [8.0, 2.0, 1.0]])
-        [[0.5, 0.25], [1.0, 0.5]]
-    """
+    """Return D_{l+1}/D_l over the checkpoints, one list per layer."""
     steps = [[b / a for a, b in pairwise(D)] for D in curves]
     return [list(layer) for layer in zip(*steps, strict=True)]
 
@@ -61,14 +57,8 @@ def find_convergence(epochs: Sequence[int], layer: Sequence[float]) -> int:
     return epochs[first]
 
 
-def order(numbers: Numbers) -> dict[str, list[float]]:
-    times = [network["settled"] for network in numbers["networks"]]
-    return {"rank correlation": [rank_correlation(range(len(each)), each) for each in times]}
-
-
-def delay(numbers: Numbers) -> dict[str, list[float]]:
-    times = [network["settled"] for network in numbers["networks"]]
-    return {"epochs": [(sum(each[-3:]) - sum(each[:3])) / 3 for each in times]}
+def delay(network: Numbers) -> float:
+    return float(sum(network["settled"][-3:]) - sum(network["settled"][:3])) / 3
 
 
 def figure(numbers: Numbers) -> Figure:
@@ -79,8 +69,7 @@ def figure(numbers: Numbers) -> Figure:
     shades = colours(len(layers), graded=True)
     for index, ratio, color in zip(layers, first["ratios"], shades, strict=True):
         left.plot(first["epochs"], ratio, "-", color=color, lw=1.2, label=f"layer {index}")
-    left.set_xlabel("epoch", fontsize=8.5)
-    left.set_ylabel("D of the layer / D before it", fontsize=8.5)
+    label_outside([[left]], "epoch", "D of the layer / D before it")
     left.legend(fontsize=6.5, frameon=False, ncols=2)
     plain_axis(left, f"lr {first['lr']:g}, seed {first['seed']}")
     times = [network["settled"] for network in numbers["networks"]]
@@ -88,8 +77,7 @@ def figure(numbers: Numbers) -> Figure:
         right.plot(layers, each, "o", color="grey", ms=3, alpha=0.6)
     means = [sum(layer) / len(layer) for layer in zip(*times, strict=True)]
     right.plot(layers, means, "o-", color=shades[0], label="mean over seeds")
-    right.set_xlabel("layer index", fontsize=8.5)
-    right.set_ylabel("converged from epoch", fontsize=8.5)
+    label_outside([[right]], y="converged from epoch")
     right.legend(fontsize=7, frameon=False)
     plain_axis(right, f"within {TOLERANCE:.0%} of the last value for good")
     corner(right, note("by seed", STUDY.claims[0], numbers))
@@ -102,17 +90,13 @@ STUDY = family.he_su_study(
     paper="the relative improvement of bottom layers converges earlier",
     minutes={"smoke": 0.1, "cpu": 2.5, "paper": 2.5},
     settings=family.adam_presets(
-        dataset="cifar10",
-        depth=8,
-        checkpoints=[0, 2, 5, *range(10, 60, 10), *range(60, 300, 20), *range(300, 601, 50)],
-        cpu={"rates": family.FEW_RATES, "seeds": 3},
-        smoke={
-            "dataset": "fashion-mnist",
-            "depth": 5,
-            "checkpoints": list(range(5)),
-            "rates": [1e-3],
-            "epochs": 4,
+        {
+            "dataset": "cifar10",
+            "depth": 8,
+            "checkpoints": [0, 2, 5, *range(10, 60, 10), *range(60, 300, 20), *range(300, 601, 50)],
         },
+        cpu={"rates": family.FEW_RATES, "seeds": 3},
+        smoke={**SMALL, "checkpoints": [0, 1, 2, 3, 4], "epochs": 4},
     ),
     departures={"cpu": "3 of 5 rates"},
     plan=candidates,
@@ -121,13 +105,13 @@ STUDY = family.he_su_study(
         Claim(
             f"higher layers converge later: rank correlation with the layer index at least {BAR}",
             "the relative improvement of bottom layers converges earlier than that of top layers",
-            order,
+            collect("networks", "rank correlation", family.rise("settled")),
             lambda correlation: correlation >= BAR,
         ),
         Claim(
             "the upper three layers converge later than the lower three, on average",
             "bottom layers converge earlier",
-            delay,
+            collect("networks", "epochs", delay),
             lambda epochs: epochs > 0,
         ),
     ),

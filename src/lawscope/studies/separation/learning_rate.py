@@ -9,11 +9,10 @@ The paper: the law holds for each.
 
 from __future__ import annotations
 
-from lawscope.studies.panels import Panels, Settings, by_panel, measured, presets, sweep
+from lawscope.studies.panels import Panels, Settings, measured, presets, sweep
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Lab
-from lawscope.studies.separation._family import draw_panels, he_su_study
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.separation._family import chosen, draw_panels, he_su_study
+from lawscope.studies.study import Claim, Lab, Numbers
 from lawscope.training.recipe import Recipe
 
 
@@ -24,11 +23,9 @@ def candidates(settings: Settings, lr: float) -> list[Training]:
 
 
 def measure(lab: Lab) -> Numbers:
-    panels = [
-        {"lr": lr, "chosen": [measured(lab, each) for each in candidates(lab.settings, lr)]}
-        for lr in lab.settings["rates"]
-    ]
-    return {"panels": panels}
+    cells = {lr: candidates(lab.settings, lr) for lr in lab.settings["rates"]}
+    rows = {lr: [measured(lab, each) for each in trainings] for lr, trainings in cells.items()}
+    return {"panels": [{"lr": lr, "chosen": each} for lr, each in rows.items()]}
 
 
 STUDY = he_su_study(
@@ -47,7 +44,7 @@ STUDY = he_su_study(
         Claim(
             "r ≤ −0.98 with every learning rate, of networks that fit",
             "the law holds for each learning rate",
-            lambda numbers: by_panel(numbers["panels"], "lr {lr:g}", "r"),
+            chosen("lr {lr:g}", "r"),
             lambda r: r <= -0.98,
         ),
     ),

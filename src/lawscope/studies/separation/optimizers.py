@@ -12,16 +12,15 @@ the batch statistics is what makes 20 layers end with a larger D than 8.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import truediv
-from typing import Any
 
-from lawscope.studies.panels import RATES, Panels, Settings, by_panel, last_d, pick, presets, sweep
+from lawscope.studies.panels import RATES, Panels, Row, Settings, last_d, presets, sweep
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation._family import compare_panels, draw_panels, he_su_study
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.separation._family import chosen, draw_panels, he_su_study, versus
+from lawscope.studies.study import Claim
 from lawscope.training.recipe import OPTIMIZERS, Recipe
 
+LITTLE = {"sgd": [0.1], "momentum": [0.03, 0.1], "adam": [1e-3]}
 NAMES = {"sgd": "SGD", "momentum": "momentum", "adam": "Adam"}
 
 
@@ -34,18 +33,12 @@ def candidates(settings: Settings, optimizer: str, depth: int) -> list[Training]
 PANELS = Panels(candidates, optimizer="rates", depth="depths")
 
 
-def label(panel: Mapping[str, Any]) -> str:
-    return f"{NAMES[panel['optimizer']]}, {panel['depth']} layers"
+def optimizer(panel: Row) -> str:
+    return NAMES[panel["optimizer"]]
 
 
-def adam_rho(numbers: Numbers, depth: int) -> dict[str, list[Any]]:
-    return by_panel([pick(numbers["panels"], optimizer="adam", depth=depth)], label, "rho")
-
-
-def final_ratios(numbers: Numbers) -> dict[str, list[Any]]:
-    """Return the final D of 20 layers over that of 8, by optimiser."""
-    cells = {o: [{"optimizer": o, "depth": depth} for depth in (20, 8)] for o in NAMES}
-    return {NAMES[o]: compare_panels(numbers, last_d, truediv, *cells[o]) for o in NAMES}
+def label(panel: Row) -> str:
+    return f"{optimizer(panel)}, {panel['depth']} layers"
 
 
 STUDY = he_su_study(
@@ -55,11 +48,7 @@ STUDY = he_su_study(
     minutes={"smoke": 0.1, "cpu": 7.5, "paper": 7.5},
     settings=presets(
         {"depths": [4, 8, 20], "rates": RATES, "epochs": 600, "seeds": 1},
-        smoke={
-            "depths": [3, 5],
-            "rates": {"sgd": [0.1], "momentum": [0.03, 0.1], "adam": [1e-3]},
-            "epochs": 3,
-        },
+        smoke={"depths": [3, 5], "rates": LITTLE, "epochs": 3},
     ),
     departures={"cpu": "one seed instead of three"},
     plan=PANELS.plan,
@@ -68,26 +57,26 @@ STUDY = he_su_study(
         Claim(
             "straight lines: r ≤ −0.99 in every panel, of networks that fit",
             "r from −0.997 to −1.000",
-            lambda numbers: by_panel(numbers["panels"], label, "r"),
+            chosen(label, "r"),
             lambda r: r <= -0.99,
         ),
         Claim(
             "ρ of 20 layers with Adam lies between 0.79 and 0.85",
             "ρ = 0.818, half-life 3.45",
-            lambda numbers: adam_rho(numbers, 20),
+            chosen(label, "rho", optimizer="adam", depth=20),
             lambda rho: 0.79 <= rho <= 0.85,
         ),
         Claim(
             "ρ of 8 layers with Adam lies between 0.48 and 0.58",
             "ρ = 0.53, half-life 1.1",
-            lambda numbers: adam_rho(numbers, 8),
+            chosen(label, "rho", optimizer="adam", depth=8),
             lambda rho: 0.48 <= rho <= 0.58,
             figure="overview talk, part II",
         ),
         Claim(
             "20 layers end with a larger D than 8 (ratio above 1) with every optimiser",
             "20-layer networks have higher final D than their 8-layer counterparts",
-            final_ratios,
+            versus(optimizer, last_d, truediv, {"depth": 20}, {"depth": 8}),
             lambda ratio: ratio > 1,
         ),
     ),

@@ -10,20 +10,15 @@ The paper: a picture, from chaotic at the input to separated at the last layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
 
 from lawscope.studies.figures import note, plane_pictures
-from lawscope.studies.panels import by_panel, choice, rank_correlation, training_of
-from lawscope.studies.separation import Figure, Lab
-from lawscope.studies.separation._family import he_su_study
+from lawscope.studies.panels import choice, training_of
+from lawscope.studies.separation._family import chosen, he_su_study, rise
 from lawscope.studies.separation.test_data import ONE_SEED, SETTINGS, plan
-from lawscope.studies.study import Claim, Numbers
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from lawscope.studies.entry import Run
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Tensor
 
 SHOWN = 30  # samples of each class in the picture
 
@@ -58,17 +53,14 @@ def look(layers: Iterable[Tensor], labels: Tensor, most: int) -> tuple[Numbers, 
     return {"silhouette": whole, "silhouette_in_plane": flat}, labels[few].tolist(), points
 
 
-def layer_features(run: Run) -> list[Tensor]:
+def layer_features(run: Any) -> list[Tensor]:
     """Return training samples at the input and after each hidden layer, (n, d), in float64."""
     import torch
 
-    x = run.samples.x
-    features = [x]
     with torch.no_grad():
-        for layer in list(run.network().children())[:-1]:
-            x = layer(x)
-            features.append(x)
-    return [each.double() for each in features]
+        layers = list(run.network().children())[:-1]
+        features = accumulate(layers, lambda before, layer: layer(before), initial=run.samples.x)
+        return [each.double() for each in features]
 
 
 def plane(features: Tensor) -> Tensor:
@@ -81,25 +73,25 @@ def plane(features: Tensor) -> Tensor:
     return coordinates
 
 
-def rise(row: Numbers) -> float:
-    return rank_correlation(range(len(row["silhouette"])), row["silhouette"])
-
-
 def gain_in_plane(row: Numbers) -> float:
     return float(row["silhouette_in_plane"][-1] - row["silhouette_in_plane"][0])
 
 
+def draw_planes(
+    picture: Numbers, silhouettes: Sequence[float], first: str, other: str, **words: str
+) -> Figure:
+    """Draw the points of every layer: the first, and the others by the number of their kind."""
+    headings = [first, *(f"{other} {i}" for i in range(1, len(silhouettes)))]
+    titles = [f"{p}, silhouette {s:.2f}" for p, s in zip(headings, silhouettes, strict=True)]
+    points, labels, names = (picture[key] for key in (f"{other}s", "labels", "names"))
+    return plane_pictures(points, labels, names, titles=titles, **words)
+
+
 def figure(numbers: Numbers) -> Figure:
-    shown, silhouettes = numbers["picture"], numbers["chosen"][0]["silhouette"]
     order = note("silhouette and layer", STUDY.claims[0], numbers)
-    places = ["input", *(f"layer {i}" for i in range(1, len(silhouettes)))]
-    return plane_pictures(
-        shown["layers"],
-        shown["labels"],
-        shown["names"],
-        titles=[f"{p}, silhouette {s:.2f}" for p, s in zip(places, silhouettes, strict=True)],
-        title=f"Features in the plane of their first two principal components\n{order}",
-    )
+    title = f"Features in the plane of their first two principal components\n{order}"
+    silhouettes = numbers["chosen"][0]["silhouette"]
+    return draw_planes(numbers["picture"], silhouettes, "input", "layer", title=title)
 
 
 STUDY = he_su_study(
@@ -115,13 +107,13 @@ STUDY = he_su_study(
         Claim(
             "the silhouette of the classes rises with the layer: rank correlation at least 0.9",
             "from chaotic to separated (a picture)",
-            lambda numbers: by_panel([numbers], "rank correlation", rise),
+            chosen("rank correlation", rise("silhouette")),
             lambda correlation: correlation >= 0.9,
         ),
         Claim(
             "in the plane of the picture the last layer has a larger silhouette than the input",
             "from chaotic to separated (a picture)",
-            lambda numbers: by_panel([numbers], "last layer − input", gain_in_plane),
+            chosen("last layer − input", gain_in_plane),
             lambda difference: difference > 0,
         ),
     ),

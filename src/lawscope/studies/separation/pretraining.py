@@ -20,17 +20,12 @@ from typing import Any
 from lawscope.studies.figures import COLOURS, draw_curve, fitted, law_grid
 from lawscope.studies.panels import Settings, by_panel, choice, measured, straightest
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Figure, Lab
-from lawscope.studies.separation._family import FEW_RATES, adam_presets, feedforward, he_su_study
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.separation import _family as family
+from lawscope.studies.study import Claim, Figure, Lab, Numbers
 
 
-def pretrained(settings: Settings) -> list[Training]:
-    return feedforward(settings, depth=settings["pretrained"])
-
-
-def scratch(settings: Settings) -> list[Training]:
-    return feedforward(settings, depth=settings["depth"])
+def trained(settings: Settings, depth: str = "depth") -> list[Training]:
+    return family.feedforward(settings, depth=settings[depth])
 
 
 def extended(settings: Settings) -> list[Training]:
@@ -39,7 +34,7 @@ def extended(settings: Settings) -> list[Training]:
     network = Network.of("feedforward", depth=depth)
     return [
         replace(base, network=network, start=base, copied=kept, trained=(kept, depth))
-        for base in pretrained(settings)
+        for base in trained(settings, "pretrained")
     ]
 
 
@@ -49,8 +44,8 @@ def measure(lab: Lab) -> Numbers:
     seeds = [[r for r in rows if r["seed"] == seed] for seed in range(lab.settings["seeds"])]
     return {
         "kept": lab.settings["kept"],
-        "pretrained": choice(lab, pretrained(lab.settings)),
-        "scratch": choice(lab, scratch(lab.settings)),
+        "pretrained": choice(lab, trained(lab.settings, "pretrained")),
+        "scratch": choice(lab, trained(lab.settings)),
         "extended": {
             "chosen": [choose_by_part(each) for each in seeds],
             "runs": [{k: v for k, v in row.items() if k != "D_interval"} for row in rows],
@@ -91,14 +86,8 @@ def gain_of_two_lines(values: Sequence[float], kept: int) -> float:
         pairs = zip(part, fitted(part), strict=True)
         return math.fsum(math.log(value / line) ** 2 for value, line in pairs)
 
-    two = squares(values[: kept + 1]) + squares(values[kept + 1 :])
-    n = len(values)
+    n, two = len(values), squares(values[: kept + 1]) + squares(values[kept + 1 :])
     return n * math.log(squares(values) / two) - 2 * math.log(n)
-
-
-def new_r(numbers: Numbers) -> dict[str, list[Any]]:
-    rows = [numbers["extended"]]
-    return by_panel(rows, "r of the new layers", lambda row: row["part"]["r"])
 
 
 def two_lines(numbers: Numbers) -> dict[str, list[Any]]:
@@ -110,8 +99,9 @@ def figure(numbers: Numbers) -> Figure:
     kept = numbers["kept"]
     names = ("pretrained", "from scratch", f"new layers on {kept} kept ones")
     kinds = (numbers[kind]["chosen"] for kind in ("pretrained", "scratch", "extended"))
-    row = list(zip(names, kinds, strict=True))
-    drawing = law_grid([row], "Pretraining and the law of data separation")
+    drawing = law_grid(
+        [list(zip(names, kinds, strict=True))], "Pretraining and the law of data separation"
+    )
     values = numbers["extended"]["chosen"][0]["D"]
     if values:
         part = {"D": [None] * kept + values[kept:], "D_interval": None}
@@ -119,33 +109,34 @@ def figure(numbers: Numbers) -> Figure:
     return drawing
 
 
-STUDY = he_su_study(
+STUDY = family.he_su_study(
     title="New layers on pretrained, frozen ones obey the law among themselves",
     source="He & Su 2023, figure 13",
     paper="the law emerges in the five new layers; different from 15 layers from scratch",
     minutes={"smoke": 0.1, "cpu": 4, "paper": 9},
-    settings=adam_presets(
-        pretrained=20,
-        kept=10,
-        depth=15,
-        seeds=3,
-        cpu={"rates": FEW_RATES},
+    settings=family.adam_presets(
+        {"pretrained": 20, "kept": 10, "depth": 15, "seeds": 3},
+        cpu={"rates": family.FEW_RATES},
         smoke={"pretrained": 6, "kept": 2, "depth": 6},
     ),
     departures={"cpu": "3 of 5 rates"},
-    plan=lambda settings: [*pretrained(settings), *scratch(settings), *extended(settings)],
+    plan=lambda settings: [
+        *trained(settings, "pretrained"),
+        *trained(settings),
+        *extended(settings),
+    ],
     measure=measure,
     claims=(
         Claim(
             "the new layers obey the law: r over them ≤ −0.98, of networks that fit",
             "the law also emerges in the additional five layers",
-            new_r,
+            family.chosen("r of the new layers", lambda row: row["part"]["r"], "extended"),
             lambda r: r <= -0.98,
         ),
         Claim(
             "15 layers from scratch have r ≤ −0.98, of networks that fit",
             "a straight line",
-            lambda numbers: by_panel([numbers["scratch"]], "r from scratch", "r"),
+            family.chosen("r from scratch", "r", "scratch"),
             lambda r: r <= -0.98,
         ),
         Claim(

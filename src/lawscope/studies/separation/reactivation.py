@@ -18,9 +18,9 @@ from typing import Any
 
 from lawscope.studies.panels import Settings, choice, compare, measured, pick
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import Lab, frozen
-from lawscope.studies.separation._family import he_su_study
-from lawscope.studies.study import Claim, NotTried, Numbers
+from lawscope.studies.separation import frozen
+from lawscope.studies.separation._family import between, he_su_study
+from lawscope.studies.study import Claim, Lab, NotTried, Numbers
 
 NAMES = {"before": "before fine-tuning", "after": "after fine-tuning"}
 
@@ -67,11 +67,6 @@ def straightened(numbers: Numbers) -> dict[str, list[Any]]:
     return {"r after − before": compare(same, rows, "r", sub)}
 
 
-def test_gain(numbers: Numbers) -> dict[str, list[Any]]:
-    then, now = (numbers[kind]["chosen"] for kind in NAMES)
-    return {"test accuracy after − before": compare(now, then, "test_accuracy", sub)}
-
-
 STUDY = he_su_study(
     title="Fine-tuning all layers reactivates the law in a frozen-trained network",
     source="He & Su 2023, Training",
@@ -98,7 +93,7 @@ STUDY = he_su_study(
         Claim(
             "test accuracy of the straightest is not below that before",
             "about the same or better test performance",
-            test_gain,
+            between("test accuracy after − before", "test_accuracy", sub, "after", "before"),
             lambda difference: difference >= 0,
         ),
     ),

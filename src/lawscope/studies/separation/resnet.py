@@ -23,16 +23,16 @@ from typing import Any
 
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import law_figure
-from lawscope.studies.panels import Panels, Settings, by_panel, choice, pick, sweep
+from lawscope.studies.panels import Panels, Row, Settings, by_panel, choice, sweep
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Figure, Lab
-from lawscope.studies.separation._family import adam_presets, compare_panels, he_su_study
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.separation._family import adam_presets, chosen, he_su_study, versus
+from lawscope.studies.study import Claim, Figure, Lab, Numbers
 from lawscope.training.recipe import Recipe
 
 BLOCKS = {"2-layer": [2, 2, 2, 2], "3-layer": [3, 3, 3, 3], "mixed": [3, 3, 2, 2]}
 # In the mixed network D_0, D_1, D_2 belong to the 3-layer blocks and D_2, D_3, D_4 to the others.
 PARTS = {"3-layer": slice(None, 3), "2-layer": slice(2, None)}
+MIXED: dict[str, Any] = {"kind": "mixed", "stations": "blocks"}
 
 
 def candidates(settings: Settings, kind: str) -> list[Training]:
@@ -61,41 +61,23 @@ def by_blocks(numbers: Numbers) -> dict[str, list[Any]]:
     return by_panel(panels, "{kind} blocks", "r")
 
 
-def fit_part(row: Numbers, part: str) -> tuple[float, float]:
-    """Return r and ρ of the line through the blocks of one length in the mixed network.
-
-    Example:
-        >>> [round(x, 3) for x in fit_part({"D": [16.0, 8.0, 4.0, 3.6, 3.24]}, "2-layer")]
-        [-1.0, 0.9]
-    """
+def fit_part(row: Row, part: str) -> tuple[float, float]:
+    """Return r and ρ of the line through the blocks of one length in the mixed network."""
     logs = [math.log(value) for value in row["D"][PARTS[part]]]
     slope = statistics.linear_regression(range(len(logs)), logs).slope
     return statistics.correlation(range(len(logs)), logs), math.exp(slope)
 
 
 def mixed_r(numbers: Numbers) -> dict[str, list[Any]]:
-    panels = [pick(numbers["panels"], kind="mixed", stations="blocks")]
-    three = by_panel(panels, "3-layer blocks", lambda row: fit_part(row, "3-layer")[0])
-    return three | by_panel(panels, "2-layer blocks", lambda row: fit_part(row, "2-layer")[0])
+    """Return r on each of the two lines of the mixed network."""
+    three = chosen("3-layer blocks", lambda row: fit_part(row, "3-layer")[0], **MIXED)
+    two = chosen("2-layer blocks", lambda row: fit_part(row, "2-layer")[0], **MIXED)
+    return three(numbers) | two(numbers)
 
 
-def longer_blocks(numbers: Numbers) -> dict[str, list[Any]]:
+def longer_blocks(row: Row) -> float:
     """Return ρ per 3-layer block over ρ per 2-layer block inside the mixed network."""
-
-    def ratio(row: Numbers) -> float:
-        return fit_part(row, "3-layer")[1] / fit_part(row, "2-layer")[1]
-
-    panels = [pick(numbers["panels"], kind="mixed", stations="blocks")]
-    return by_panel(panels, "ρ of 3-layer / 2-layer blocks", ratio)
-
-
-def gain(numbers: Numbers) -> dict[str, list[Any]]:
-    """Return r by blocks minus r by layers, by kind."""
-    found = {}
-    for kind in dict.fromkeys(panel["kind"] for panel in numbers["panels"]):
-        cells = ({"kind": kind, "stations": stations} for stations in ("blocks", "layers"))
-        found[f"{kind} blocks"] = compare_panels(numbers, "r", sub, *cells)
-    return found
+    return fit_part(row, "3-layer")[1] / fit_part(row, "2-layer")[1]
 
 
 def figure(numbers: Numbers) -> Figure:
@@ -113,10 +95,7 @@ STUDY = he_su_study(
     paper="fails layer by layer, holds block by block; longer blocks reduce D by more",
     minutes={"smoke": 0.1, "cpu": 7, "paper": 170},
     settings=adam_presets(
-        data="fashion-mnist",
-        size=32,
-        per_class=100,
-        blocks=BLOCKS,
+        {"data": "fashion-mnist", "size": 32, "per_class": 100, "blocks": BLOCKS},
         cpu={"rates": [1e-3], "epochs": 60},
         smoke={"data": "fashion-mnist-10x10", "size": 10, "per_class": 20, "epochs": 1},
     ),
@@ -142,14 +121,14 @@ STUDY = he_su_study(
         Claim(
             "the line is straighter by blocks than by layers (r lower by more than 0)",
             "the law fails layer by layer",
-            gain,
+            versus("{kind} blocks", "r", sub, {"stations": "blocks"}, {"stations": "layers"}),
             lambda difference: difference < 0,
         ),
         Claim(
             "in the mixed network a block of three layers keeps less of D than one of two (ratio "
             "of ρ below 1)",
             "blocks containing more layers are more capable of reducing D",
-            longer_blocks,
+            chosen("ρ of 3-layer / 2-layer blocks", longer_blocks, **MIXED),
             lambda ratio: ratio < 1,
         ),
     ),

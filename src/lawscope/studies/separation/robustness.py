@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from operator import sub
 from typing import Any
 
-from lawscope.studies.figures import COLOURS, corner, grid, plain_axis
-from lawscope.studies.panels import Settings, brief, choice, compare, training_of, yes_or_no
+from lawscope.studies.figures import COLOURS, corner, grid, label_outside, plain_axis
+from lawscope.studies.panels import Row, Settings, brief, choice, collect, training_of, yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import Figure, Lab, emergence, frozen
-from lawscope.studies.separation._family import he_su_study
-from lawscope.studies.study import Check, Claim, Numbers, Question
+from lawscope.studies.separation import emergence, frozen
+from lawscope.studies.separation._family import between, he_su_study
+from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Question
 
 NOISE: dict[str, Any] = {"noise": [0.0003, 0.001, 0.003, 0.01, 0.03], "draws": 10}
 LITTLE = {"noise": [0.001, 0.01], "draws": 2}
@@ -39,18 +39,14 @@ def watched(settings: Settings) -> list[Training]:
 
 def measure(lab: Lab) -> Numbers:
     """Disturb both chosen networks of every seed, and follow others along training."""
-    kinds = frozen.KINDS.items()
-    numbers: Numbers = {kind: disturb(lab, make(lab.settings)) for kind, make in kinds}
-    return {**numbers, "along": follow(emergence.along(lab, watched(lab.settings)))}
-
-
-def follow(networks: Sequence[Numbers]) -> list[Numbers]:
-    """Return r and the excess sensitivity at the checkpoints of every network."""
 
     def at(row: Numbers) -> Numbers:
         return {"epoch": row["epoch"], "r": row["r"], "excess": excess_sensitivity(row["D"])}
 
-    return [{"seed": n["seed"], "history": [at(row) for row in n["history"]]} for n in networks]
+    followed = emergence.along(lab, watched(lab.settings))
+    along = [{"seed": n["seed"], "history": [at(row) for row in n["history"]]} for n in followed]
+    disturbed = {kind: disturb(lab, make(lab.settings)) for kind, make in frozen.KINDS.items()}
+    return {**disturbed, "along": along}
 
 
 def excess_sensitivity(values: Sequence[float]) -> float:
@@ -67,21 +63,16 @@ def disturb(lab: Lab, candidates: Sequence[Training]) -> list[Numbers]:
         training = training_of(row, candidates)
         law = lab.separation(training, uncertainty=None)
         lab.tell(f"disturbing {training.describe()}")
-        trials = [{"noise": n, **try_noise(lab, training, n)} for n in lab.settings["noise"]]
-        rows.append(
-            {
-                **{name: row[name] for name in ("seed", "lr", "r")},
-                "reduction": law.reduction,
-                "sensitivity": law.sensitivity,
-                "excess": law.sensitivity / law.least_sensitivity,
-                "trials": trials,
-            }
-        )
+        kept = {name: row[name] for name in ("seed", "lr", "r")}
+        kept |= {"reduction": law.reduction, "sensitivity": law.sensitivity}
+        kept["excess"] = law.sensitivity / law.least_sensitivity
+        trials = [{"noise": n, **try_noise(lab, training, law, n)} for n in lab.settings["noise"]]
+        rows.append({**kept, "trials": trials})
     return rows
 
 
-def try_noise(lab: Lab, training: Training, noise: float) -> Numbers:
-    """Disturb the weights by noise of one size in several draws.
+def try_noise(lab: Lab, training: Training, before: Any, noise: float) -> Numbers:
+    """Disturb the weights of the network with the law ``before`` by noise of one size.
 
     ``moved`` is (R′ − R)/R of each draw, ``predicted`` Σ(D_{l−1}/D_l)·ε_l with the change
     ε_l = D′_l/D′_{l−1} − D_l/D_{l−1} of each layer's ratio in that draw.
@@ -91,7 +82,6 @@ def try_noise(lab: Lab, training: Training, noise: float) -> Numbers:
     from lawscope.laws.separation.law import separation
 
     run = lab.run(training)
-    before = lab.separation(training, uncertainty=None)
     moved, predicted = [], []
     generator = torch.Generator().manual_seed(training.seed)
     for _ in range(lab.settings["draws"]):
@@ -111,35 +101,23 @@ def root_mean_square(values: Sequence[float]) -> float:
     return math.sqrt(statistics.fmean(v * v for v in values))
 
 
-def formula_error(numbers: Numbers) -> dict[str, list[float]]:
+def formula_error(row: Row) -> float:
     """Return the error of the formula relative to the change, at the smallest noise."""
-
-    def error(row: Numbers) -> float:
-        at = min(row["trials"], key=lambda trial: trial["noise"])
-        wrong = [p - m for p, m in zip(at["predicted"], at["moved"], strict=True)]
-        return root_mean_square(wrong) / root_mean_square(at["moved"])
-
-    return {name: [error(row) for row in numbers[kind]] for kind, name in NAMES.items()}
+    at = min(row["trials"], key=lambda trial: trial["noise"])
+    wrong = [p - m for p, m in zip(at["predicted"], at["moved"], strict=True)]
+    return root_mean_square(wrong) / root_mean_square(at["moved"])
 
 
-def with_without(numbers: Numbers, label: str, name: Any) -> dict[str, list[float | None]]:
-    """Return one number of the networks with the law minus that of those without."""
-    return {label: compare(numbers["standard"], numbers["frozen"], name, sub, fitting=False)}
-
-
-def log_moved(row: Mapping[str, Any]) -> float:
+def log_moved(row: Row) -> float:
     """Return the logarithm of the change of R, mean over the sizes of noise."""
     return statistics.fmean(math.log(root_mean_square(t["moved"])) for t in row["trials"])
 
 
-def from_start_to_law(numbers: Numbers) -> dict[str, list[float | None]]:
+def from_start_to_law(network: Numbers) -> float | None:
     """Return the change of the excess sensitivity from the first checkpoint to the law's."""
-    changes: list[float | None] = []
-    for network in numbers["along"]:
-        by_epoch = {h["epoch"]: h["excess"] for h in network["history"]}
-        law = emergence.law_epoch(network["history"])
-        changes.append(None if law is None else by_epoch[law] - by_epoch[min(by_epoch)])
-    return {"excess at the law − at the start": changes}
+    by_epoch = {h["epoch"]: h["excess"] for h in network["history"]}
+    law = emergence.law_epoch(network)
+    return None if law is None else float(by_epoch[law] - by_epoch[min(by_epoch)])
 
 
 def figure(numbers: Numbers) -> Figure:
@@ -154,14 +132,14 @@ def figure(numbers: Numbers) -> Figure:
             for t in row["trials"]:
                 right.plot(t["moved"], t["predicted"], ".", color=color, ms=3, alpha=0.7)
     left.set(xscale="log", yscale="log")
-    left.set_xlabel("noise / root mean square weight", fontsize=8.5)
-    left.set_ylabel("relative change of R (root mean square)", fontsize=8.5)
+    words = "noise / root mean square weight", "relative change of R (root mean square)"
+    label_outside([[left]], *words)
     left.legend(fontsize=7, frameon=False)
     right.axline((0, 0), slope=1, color="grey", lw=0.8, ls=":")
     for scale in (right.set_xscale, right.set_yscale):
         scale("symlog", linthresh=1e-3)
-    right.set_xlabel("measured (R′ − R)/R", fontsize=8.5)
-    right.set_ylabel(r"formula: $\sum_l (D_{l-1}/D_l)\,\epsilon_l$", fontsize=8.5)
+    formula = r"formula: $\sum_l (D_{l-1}/D_l)\,\epsilon_l$"
+    label_outside([[right]], "measured (R′ − R)/R", formula)
     for axis in (left, right):
         plain_axis(axis)
     corner(left, brief(STUDY.questions[0].value(numbers)))
@@ -179,20 +157,20 @@ STUDY = he_su_study(
         for preset, each in frozen.SETTINGS.items()
     },
     departures={"cpu": "3 of 5 rates"},
-    plan=lambda settings: [*frozen.plan(settings), *watched(settings)],
+    plan=lambda settings: [*frozen.STUDY.plan(settings), *watched(settings)],
     measure=measure,
     claims=(
         Claim(
             "the sensitivity is nearer to its least value with the law than without",
             "the perturbation term is least when all ratios are equal",
-            lambda numbers: with_without(numbers, "excess with − without", "excess"),
+            between("excess with − without", "excess", sub, *NAMES, fitting=False),
             lambda difference: difference < 0,
         ),
         Claim(
             "along training the excess sensitivity is lower when the law has emerged than at the "
             "start",
             "train at least until the law comes into effect",
-            from_start_to_law,
+            collect("along", "excess at the law − at the start", from_start_to_law),
             lambda change: change < 0,
         ),
     ),
@@ -200,14 +178,14 @@ STUDY = he_su_study(
         Question(
             "Does equal noise on the weights move R relatively less with the law (log ratio below "
             "0)?",
-            lambda numbers: with_without(numbers, "log ratio", log_moved),
+            between("log ratio", log_moved, sub, *NAMES, fitting=False),
             yes_or_no(lambda log: log < 0),
         ),
     ),
     checks=(
         Check(
             "at the smallest noise R·Σ(D_{l−1}/D_l)·ε_l gives R′ − R within 5 %",
-            formula_error,
+            lambda numbers: {NAMES[k]: [formula_error(row) for row in numbers[k]] for k in NAMES},
             lambda error: error <= 0.05,
         ),
     ),

@@ -11,16 +11,14 @@ The paper: the law emerges for each, the half-life can be larger for larger data
 from __future__ import annotations
 
 from operator import truediv
-from typing import Any
 
 from lawscope.studies.datasets import ImageData
-from lawscope.studies.panels import Panels, Settings, by_panel, choice
+from lawscope.studies.panels import Panels, Settings, choice
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import Lab
 from lawscope.studies.separation import _family as family
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.study import Claim, Lab, Numbers
 
-USUAL = 1000
+MOST, USUAL = {"samples": 5000}, {"samples": 1000}
 
 
 def candidates(settings: Settings, per_class: int) -> list[Training]:
@@ -35,22 +33,13 @@ def measure(lab: Lab) -> Numbers:
     return {"panels": panels}
 
 
-def half_life_ratio(numbers: Numbers) -> dict[str, list[Any]]:
-    """Return the half-life with the most samples over that with 1000."""
-    most = max(panel["samples"] for panel in numbers["panels"])
-    cells = ({"samples": count} for count in (most, USUAL))
-    ratios = family.compare_panels(numbers, "half_life", truediv, *cells)
-    return {f"half-life, n = {most} / {USUAL}": ratios}
-
-
 STUDY = family.he_su_study(
     title="200 to 5000 samples: the law holds, the half-life can grow with n",
     source="He & Su 2023, figure 7",
     paper="emerges for each sample size; the half-life can be larger for larger datasets",
     minutes={"smoke": 0.1, "cpu": 3, "paper": 4},
     settings=family.adam_presets(
-        depth=8,
-        per_class=[20, 50, 100, 200, 500],
+        {"depth": 8, "per_class": [20, 50, 100, 200, 500]},
         cpu={"rates": family.FEW_RATES},
         smoke={"depth": 4, "per_class": [20, 40, 80]},
     ),
@@ -61,13 +50,13 @@ STUDY = family.he_su_study(
         Claim(
             "r ≤ −0.98 for every sample size, of networks that fit",
             "the law emerges with different numbers of training examples",
-            lambda numbers: by_panel(numbers["panels"], "n = {samples}", "r"),
+            family.chosen("n = {samples}", "r"),
             lambda r: r <= -0.98,
         ),
         Claim(
             "the half-life with the most samples is larger than with 1000 (ratio above 1)",
             "the half-life can be larger for larger datasets",
-            half_life_ratio,
+            family.versus("half-life, n = {samples} / 1000", "half_life", truediv, MOST, USUAL),
             lambda ratio: ratio > 1,
         ),
     ),

@@ -12,25 +12,22 @@ The paper: wide-narrow is best.
 from __future__ import annotations
 
 from operator import truediv
-from typing import Any
 
 from lawscope.studies.panels import Panels, last_d
 from lawscope.studies.separation import _family as family
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.study import Claim
 
+FULL = {
+    "narrow-wide": [100] * 4 + [1000] * 3, "wide-narrow": [1000] * 4 + [100] * 3,
+    "mixed": [100, 500, 500, 2500, 2500, 500, 500],
+}  # fmt: skip
+# All widths above 100 are halved.
+HALF = {k: [w if w == 100 else w // 2 for w in widths] for k, widths in FULL.items()}
+SMALL = {"narrow-wide": [50, 50, 100], "wide-narrow": [100, 50, 50], "mixed": [50, 100, 50]}
 PANELS = Panels(
     lambda settings, shape: family.feedforward(settings, widths=settings["shapes"][shape]),
     shape="shapes",
 )
-
-
-def against_wide_narrow(numbers: Numbers) -> dict[str, list[Any]]:
-    """Return the final D of the other shapes over that of wide-narrow."""
-    found = {}
-    for shape in ("narrow-wide", "mixed"):
-        cells = {"shape": shape}, {"shape": "wide-narrow"}
-        found[shape] = family.compare_panels(numbers, last_d, truediv, *cells, fitting=False)
-    return found
 
 
 STUDY = family.he_su_study(
@@ -39,28 +36,9 @@ STUDY = family.he_su_study(
     paper="wide-narrow ends with the lowest D",
     minutes={"smoke": 0.1, "cpu": 2.5, "paper": 70},
     settings=family.adam_presets(
-        shapes={
-            "narrow-wide": [100] * 4 + [1000] * 3,
-            "wide-narrow": [1000] * 4 + [100] * 3,
-            "mixed": [100, 500, 500, 2500, 2500, 500, 500],
-        },
-        cpu={
-            "shapes": {
-                "narrow-wide": [100] * 4 + [500] * 3,
-                "wide-narrow": [500] * 4 + [100] * 3,
-                "mixed": [100, 250, 250, 1250, 1250, 250, 250],
-            },
-            "rates": [1e-3],
-            "epochs": 150,
-            "seeds": 3,
-        },
-        smoke={
-            "shapes": {
-                "narrow-wide": [50, 50, 100],
-                "wide-narrow": [100, 50, 50],
-                "mixed": [50, 100, 50],
-            }
-        },
+        {"shapes": FULL},
+        cpu={"shapes": HALF, "rates": [1e-3], "epochs": 150, "seeds": 3},
+        smoke={"shapes": SMALL},
     ),
     departures={"cpu": "half the widths above 100, 150 of 600 epochs, 1 of 5 rates"},
     plan=PANELS.plan,
@@ -69,7 +47,7 @@ STUDY = family.he_su_study(
         Claim(
             "the other shapes end with a larger D than wide-narrow (ratio above 1)",
             "it is better to start with wide layers at the bottom followed by narrow top layers",
-            against_wide_narrow,
+            family.versus("{shape}", last_d, truediv, {}, {"shape": "wide-narrow"}, fitting=False),
             lambda ratio: ratio > 1,
         ),
     ),

@@ -11,16 +11,14 @@ The paper: a fuzzy version of the law exists in the test data.
 from __future__ import annotations
 
 from operator import sub, truediv
-from typing import Any
 
 from lawscope.studies import panels
 from lawscope.studies.figures import law_grid
-from lawscope.studies.panels import RATES, Settings, by_panel, compare, last_d
+from lawscope.studies.panels import RATES, Settings, by_panel, last_d
 from lawscope.studies.plan import Training
-from lawscope.studies.separation import Figure, Lab
-from lawscope.studies.separation._family import he_su_study
+from lawscope.studies.separation._family import between, he_su_study
 from lawscope.studies.separation.optimizers import candidates
-from lawscope.studies.study import Claim, Numbers, Question
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question
 
 # The same networks are looked at in separation/classwise and separation/pca.
 SETTINGS = panels.presets(
@@ -41,11 +39,6 @@ def measure(lab: Lab) -> Numbers:
     return {**made, "tested": [panels.measured(lab, each, split="test") for each in chosen]}
 
 
-def against_training(numbers: Numbers, label: str, name: Any, how: Any) -> dict[str, list[Any]]:
-    """Compare one number on test data with that on training data, where the network fits."""
-    return {label: compare(numbers["tested"], numbers["chosen"], name, how)}
-
-
 def figure(numbers: Numbers) -> Figure:
     row = [("training data", numbers["chosen"]), ("test data", numbers["tested"])]
     return law_grid([row], "The law of data separation on data not trained on")
@@ -64,15 +57,13 @@ STUDY = he_su_study(
         Claim(
             "the line is less straight on test data than on training data (r higher)",
             "a fuzzy version of the law also exists in the test data",
-            lambda numbers: against_training(numbers, "r on test − training data", "r", sub),
+            between("r on test − training data", "r", sub, "tested", "chosen"),
             lambda difference: difference > 0,
         ),
         Claim(
             "at the last layer D on test data is at least D on training data (ratio ≥ 1)",
             "fuzzy",
-            lambda numbers: against_training(
-                numbers, "final D on test / training data", last_d, truediv
-            ),
+            between("final D on test / training data", last_d, truediv, "tested", "chosen"),
             lambda ratio: ratio >= 1,
         ),
     ),

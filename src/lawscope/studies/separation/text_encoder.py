@@ -20,17 +20,16 @@ The paper: no law, neither with the first token nor with the mean.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lawscope.studies.datasets import SentenceData
 from lawscope.studies.figures import law_figure
-from lawscope.studies.panels import Settings, by_panel, measured, presets, sweep, yes_or_no
+from lawscope.studies.panels import Row, Settings, by_panel, measured, presets, sweep, yes_or_no
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Figure, Lab
 from lawscope.studies.separation._family import he_su_study
-from lawscope.studies.study import Claim, NotTried, Numbers, Question
+from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question
 from lawscope.training.recipe import Recipe
 
 VARIABLE = "LAWSCOPE_ENCODER"
@@ -90,17 +89,15 @@ def find_outputs(lab: Lab, training: Training) -> list[str]:
     return [station.name for station in found.granularity("blocks") if station.place == "output"]
 
 
-def label(panel: Mapping[str, Any]) -> str:
+def label(panel: Row) -> str:
     return f"{NAMES[panel['pooling']]}, seed {panel['chosen'][0]['seed']}"
 
 
 def rates(panels: Sequence[Numbers], *, fitting: bool) -> dict[str, list[Any]]:
     """Return r by network, named by its learning rate too."""
-
-    def name(panel: Numbers) -> str:
-        return f"{label(panel)}, lr {panel['chosen'][0]['lr']:g}"
-
-    return by_panel(panels, name, "r", fitting=fitting)
+    return by_panel(
+        panels, lambda p: f"{label(p)}, lr {p['chosen'][0]['lr']:g}", "r", fitting=fitting
+    )
 
 
 def of_bert(numbers: Numbers) -> dict[str, list[Any]]:

@@ -24,9 +24,8 @@ from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import SOFT, X_LABEL, Y_LABEL
 from lawscope.studies.panels import Settings, measured, presets, rank_correlation, yes_or_no
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation import Figure, Lab
 from lawscope.studies.separation._family import he_su_study
-from lawscope.studies.study import Numbers, Question
+from lawscope.studies.study import Figure, Lab, Numbers, Question
 from lawscope.training.recipe import Recipe
 
 # Upstream are classes that look unlike each other; downstream tops, coats and shirts, which do not.
@@ -69,11 +68,9 @@ def shares(settings: Settings, arm: str) -> list[Training]:
 
 
 def measure(lab: Lab) -> Numbers:
-    numbers = {}
-    for arm in ARMS:
-        rows = [measure_balance(lab, training) for training in shares(lab.settings, arm)]
-        numbers[arm] = {"rows": rows, "means": means(rows)}
-    return numbers
+    trainings = {arm: shares(lab.settings, arm) for arm in ARMS}
+    found = {arm: [measure_balance(lab, t) for t in each] for arm, each in trainings.items()}
+    return {arm: {"rows": rows, "means": means(rows)} for arm, rows in found.items()}
 
 
 def measure_balance(lab: Lab, training: Training) -> Numbers:
@@ -85,14 +82,9 @@ def measure_balance(lab: Lab, training: Training) -> Numbers:
     if row["D"] is None:
         return {**row, "balance": None}
     found = compute_balance(lab.separation(training), training.copied).to_dict()
-    return {
-        **row,
-        "balance": found["balance"],
-        "balance_interval": found["interval"]["balance"],
-        "balance_verdict": found["verdict"],
-        "bottom": found["bottom"],
-        "top": found["top"],
-    }
+    ends, verdict = found["interval"]["balance"], found["verdict"]
+    kept = {name: found[name] for name in ("balance", "bottom", "top")}
+    return {**row, **kept, "balance_interval": ends, "balance_verdict": verdict}
 
 
 def means(rows: list[Numbers]) -> list[Numbers]:
@@ -107,13 +99,7 @@ def means(rows: list[Numbers]) -> list[Numbers]:
 
 
 def loss_of_balance(means: list[Numbers]) -> float:
-    """Return the best test accuracy minus that at the share nearest to balance.
-
-    Example:
-        >>> loss_of_balance([{"balance": -0.1, "test_accuracy": 0.5},
-        ...                  {"balance": 0.5, "test_accuracy": 0.75}])
-        0.25
-    """
+    """Return the best test accuracy minus that at the share nearest to balance."""
     balanced = min(means, key=lambda mean: abs(mean["balance"]))
     best = max(mean["test_accuracy"] for mean in means)
     return float(best - balanced["test_accuracy"])

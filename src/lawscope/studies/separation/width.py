@@ -16,7 +16,7 @@ from typing import Any
 from lawscope.studies.panels import Panels, Settings, last_d
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import _family as family
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.study import Claim
 
 USUAL = 100
 
@@ -30,11 +30,10 @@ def candidates(settings: Settings, width: int) -> list[Training]:
 PANELS = Panels(candidates, width="widths")
 
 
-def against_usual(numbers: Numbers, width: int) -> dict[str, list[Any]]:
+def against_usual(width: int) -> family.Value:
     """Return the final D of a width over that of width 100; narrow networks need not fit."""
-    cells = {"width": width}, {"width": USUAL}
-    ratios = family.compare_panels(numbers, last_d, truediv, *cells, fitting=False)
-    return {f"D of width {width} / {USUAL}": ratios}
+    label, cells = "D of width {width} / 100", ({"width": width}, {"width": USUAL})
+    return family.versus(label, last_d, truediv, *cells, fitting=False)
 
 
 STUDY = family.he_su_study(
@@ -43,8 +42,7 @@ STUDY = family.he_su_study(
     paper="width 20 does not separate well; 100 and 1000 end with about the same D",
     minutes={"smoke": 0.1, "cpu": 4.5, "paper": 30},
     settings=family.adam_presets(
-        depth=8,
-        widths=[20, 100, 1000],
+        {"depth": 8, "widths": [20, 100, 1000]},
         cpu={"rates": family.FEW_RATES, "epochs": 150},
         smoke={"depth": 4, "widths": [20, 100, 200]},
     ),
@@ -55,13 +53,13 @@ STUDY = family.he_su_study(
         Claim(
             "width 20 ends with more than twice the D of width 100",
             "the network does not separate the data well when the width is merely 20",
-            lambda numbers: against_usual(numbers, 20),
+            against_usual(20),
             lambda ratio: ratio > 2,
         ),
         Claim(
             "width 1000 ends with the D of width 100 within a factor of two",
             "about the same final D for both widths of 100 and 1000",
-            lambda numbers: against_usual(numbers, 1000),
+            against_usual(1000),
             lambda ratio: 1 / 2 <= ratio <= 2,
         ),
     ),

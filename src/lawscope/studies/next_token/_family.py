@@ -1,21 +1,23 @@
-"""Small language models trained on the embedded text, and the law on them as JSON values."""
+"""Small language models trained on the embedded text, the law on them, and panels of PR."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lawscope.formatting import fixed
+from lawscope.studies import figures
 from lawscope.studies.datasets import TextData
-from lawscope.studies.panels import presets, quietly
+from lawscope.studies.figures import COLOURS, INK, SOFT, with_interval
+from lawscope.studies.panels import Number, Settings, collect, presets, quietly
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.study import Numbers
+from lawscope.studies.study import Axes, Lab, Numbers
 from lawscope.studies.tasks import LanguageModelling
 from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from lawscope.laws.next_token.result import NextToken
-    from lawscope.studies.lab import Lab
 
 # One GPT for all studies: 6 blocks, d = 64, rotary positions, windows of 32 tokens. Its vocabulary
 # is the first 512 tokens of the embedded byte pairs, in the order in which they were learned.
@@ -40,28 +42,26 @@ DEPARTURES = {
     "models of 100 million to 13 billion parameters",
     "paper": "a GPT of 12 blocks, d = 256, trained here",
 }
-WEIGHT_DECAY = 0.1
 
 
 def gpt_presets(
-    paper: Mapping[str, Any] | None = None,
-    cpu: Mapping[str, Any] | None = None,
-    smoke: Mapping[str, Any] | None = None,
+    paper: Settings | None = None, cpu: Settings | None = None, smoke: Settings | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return the settings of every preset: those of its GPT, and what a study adds or changes."""
     return presets({**LARGER, **(paper or {})}, {**GPT, **(cpu or {})}, {**TINY, **(smoke or {})})
 
 
-def training_of(settings: Mapping[str, Any], seed: int = 0, **network: Any) -> Training:
+def training_of(settings: Settings, seed: int = 0, **network: Any) -> Training:
     """The training of one language model; ``network`` overrides options of the builder."""
     window, vocabulary = settings["window"], settings["vocabulary"]
+    lr, steps, batch = (settings[name] for name in ("lr", "steps", "batch"))
     options = {
         "vocabulary": vocabulary, "width": settings["width"], "depth": settings["depth"],
         "context": window, **({} if "style" in network else {"rotary": True}), **network,
     }  # fmt: skip
     return Training(
         Network.of("language", **options),
-        Recipe("adamw", settings["lr"], settings["steps"], settings["batch"], WEIGHT_DECAY, seed),
+        Recipe("adamw", lr, steps, batch, weight_decay=0.1, seed=seed),
         TextData(settings["text"], window, vocabulary),
         seed,
         tuple(settings["checkpoints"]),
@@ -69,9 +69,14 @@ def training_of(settings: Mapping[str, Any], seed: int = 0, **network: Any) -> T
     )
 
 
-def gpts(settings: Mapping[str, Any]) -> list[Training]:
-    """The GPT of the settings, one for each seed."""
-    return [training_of(settings, seed) for seed in range(settings["seeds"])]
+def gpts(settings: Settings, **network: Any) -> list[Training]:
+    """The GPT of the settings, or another network, one for each seed."""
+    return [training_of(settings, seed, **network) for seed in range(settings["seeds"])]
+
+
+def of_networks(value: Number) -> Callable[[Numbers], dict[str, list[Any]]]:
+    """Return the value of a sentence about the GPT trained here: a number of every network."""
+    return collect("networks", OURS, value)
 
 
 def law_of(lab: Lab, training: Training, **how: Any) -> Numbers:
@@ -104,3 +109,46 @@ def numbers_of(found: NextToken) -> Numbers:
         }
     )
     return {**numbers, "control": None if found.control is None else numbers_of(found.control)}
+
+
+def draw_pr(
+    axis: Axes, pr: Sequence[float], *, color: str = COLOURS[0], label: str | None = None,
+    line: bool = False, embedding: bool = True,
+) -> None:  # fmt: skip
+    """PR of the embedding (hollow) and of the blocks, with the fitted line or joined."""
+    blocks = range(1, len(pr))
+    style = "o" if line else "o-"
+    axis.plot(blocks, pr[1:], style, color=color, ms=4, lw=1.2, mec="white", mew=0.5, label=label)
+    if embedding:
+        axis.plot([0], pr[:1], "o", color=color, ms=4, mfc="none")
+    if line:
+        axis.plot(blocks, figures.fitted(pr[1:]), "-", color=color, lw=1.2, alpha=0.7)
+
+
+def finish_pr(axis: Axes, title: str = "") -> None:
+    """Whole blocks on the axis, a title, and a legend where something has a name."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    figures.plain_axis(axis, title)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(fontsize=7, frameon=False, labelcolor=INK)
+
+
+def label_pr(axes: Sequence[Sequence[Axes]]) -> None:
+    figures.label_outside(axes, "block (0 is the embedding)", "prediction residual, 1 − R²")
+
+
+def with_control(axis: Axes, row: Numbers, title: str) -> None:
+    """One model with its line, and the untrained network beside it."""
+    note = f"r = {with_interval(row, 'r')}\nρ = {with_interval(row, 'rho', 4)}"
+    draw_pr(axis, row["pr"], line=True, label=note)
+    control = row["control"]
+    if control is not None:
+        draw_pr(axis, control["pr"], color=SOFT, line=True, label=f"untrained, {short(control)}")
+    finish_pr(axis, title)
+
+
+def short(row: Numbers) -> str:
+    """``r = +0.98``, with its sign."""
+    return f"r = {'+' if row['r'] > 0 else ''}{fixed(row['r'], 2)}"
