@@ -13,7 +13,7 @@ import torch
 import torch.multiprocessing as mp
 from tests.cli import language_folders as folders
 
-from lawscope.cli.processes import find_place, join_processes
+from lawscope.cli.shared import find_place, join_processes
 from lawscope.cli.text import TextRequest, scan_text
 
 

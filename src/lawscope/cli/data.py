@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.utils.data import DataLoader, TensorDataset
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.images.arrays import Dataset, as_inputs
+from lawscope.zoo.images.arrays import as_inputs
 from lawscope.zoo.images.catalogue import find_data
 from lawscope.zoo.images.folder import resize
 from lawscope.zoo.images.sampling import balanced
@@ -68,46 +68,37 @@ class Pixels:
 
 
 def load_data(
-    data: str,
-    *,
-    model: nn.Module,
-    data_dir: Path | None,
-    size: str | None,
-    split: str,
-    samples: int | None,
-    batch_size: int,
-    seed: int,
-    pixels: Pixels,
+    options: SimpleNamespace, model: nn.Module, pixels: Pixels
 ) -> tuple[DataLoader[Any], tuple[str, ...], str]:
     """Return batches for ``model``, the names of the classes, and what was done to the pixels.
 
     Images come as (C, H, W), flattened when the network begins with a linear layer of that many
     inputs, and in the precision of its weights.
     """
-    wanted = None if size is None else parse_size(size)
-    found = find_data(data, data_dir=data_dir, size=wanted)
-    x, y = _split(found, split)
-    if wanted is not None and x.dtype == np.uint8 and x.shape[1:3] != wanted:
-        x = resize(x, wanted)
-    if samples is not None and samples < len(y):
-        x, y = balanced(x, y, _even(np.bincount(y), samples), seed)
-    inputs, said = as_inputs(x, flatten=False), ""
-    if x.dtype == np.uint8:
-        inputs, said = pixels.apply(inputs), str(pixels)
-    inputs = inputs.to(_precision(model))
-    if _takes_flat(model, math.prod(inputs.shape[1:])):
-        inputs = inputs.flatten(1)
-    dataset = TensorDataset(inputs, torch.from_numpy(y))
-    return DataLoader(dataset, batch_size=batch_size), found.class_names, said
-
-
-def _split(found: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
+    split, samples = options.split, options.samples
+    size = None if options.size is None else parse_size(options.size)
+    found = find_data(options.data, data_dir=options.data_dir, size=size)
     if split not in ("train", "test"):
         raise LawscopeError(f"--split {split} is not known; choose train or test.")
     x, y = (found.x_train, found.y_train) if split == "train" else (found.x_test, found.y_test)
     if not len(y):
         raise LawscopeError(f"{found.name} has no {split} part; choose the other --split.")
-    return x, y
+    if size is not None and x.dtype == np.uint8 and x.shape[1:3] != size:
+        x = resize(x, size)
+    if samples is not None and samples < len(y):
+        x, y = balanced(x, y, _even(np.bincount(y), samples), options.seed)
+    inputs, said = as_inputs(x, flatten=False), ""
+    if x.dtype == np.uint8:
+        inputs, said = pixels.apply(inputs), str(pixels)
+    # In the first floating-point type that is not packed.
+    floats = (p.dtype for p in model.parameters() if p.is_floating_point())
+    inputs = inputs.to(next((kind for kind in floats if kind.itemsize > 1), torch.float32))
+    if _takes_flat(model, math.prod(inputs.shape[1:])):
+        inputs = inputs.flatten(1)
+    batches = DataLoader(
+        TensorDataset(inputs, torch.from_numpy(y)), batch_size=options.batch_size or 256
+    )
+    return batches, found.class_names, said
 
 
 def _even(available: np.ndarray, samples: int) -> list[int]:
@@ -123,25 +114,15 @@ def _even(available: np.ndarray, samples: int) -> list[int]:
 
 def _takes_flat(model: nn.Module, features: int) -> bool:
     """Return whether the network begins with a linear layer of just so many inputs."""
-    for module in model.modules():
-        if isinstance(module, _ConvNd):
-            return False
-        if isinstance(module, nn.Linear):
-            return module.in_features == features
-    return False
-
-
-def _precision(model: nn.Module) -> torch.dtype:
-    """Return the floating-point type of the first weights (not of packed ones), or single."""
-    floats = (p.dtype for p in model.parameters() if p.is_floating_point())
-    return next((kind for kind in floats if kind.itemsize > 1), torch.float32)
+    layers = (m for m in model.modules() if isinstance(m, _ConvNd | nn.Linear))
+    first = next(layers, None)
+    return isinstance(first, nn.Linear) and first.in_features == features
 
 
 def parse_size(size: str) -> tuple[int, int]:
     """Return height and width from ``--size``: "32x32", or "32" for both."""
-    parts = size.lower().replace("×", "x").split("x")
-    if len(parts) == 1:
-        parts = parts * 2
-    if len(parts) != 2 or not all(p.isdigit() and int(p) > 0 for p in parts):
+    height, by, width = size.lower().replace("×", "x").partition("x")
+    parts = height, width if by else height
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise LawscopeError(f"--size {size} is not a size; write it like 32x32.")
     return int(parts[0]), int(parts[1])

@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Session
-from lawscope.cli.processes import find_place, join_processes, speaks
 from lawscope.cli.scan import (
     build_target,
     explain_failures,
@@ -29,6 +28,7 @@ from lawscope.cli.scan import (
     read_set_options,
     split_names,
 )
+from lawscope.cli.shared import find_place, join_processes, speaks
 from lawscope.data.tokens import MASKED_SHARE, TASKS, Task, TokenSource, context_of, vocabulary_of
 from lawscope.data.windows import Frame, Windows, encoder_of, frame_of, pack, read_tokens_of
 from lawscope.errors import LawscopeError
@@ -90,7 +90,7 @@ class TextRequest:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise LawscopeError(f"--dtype {self.dtype} is not known; choose {', '.join(DTYPES)}.")
-        if self.tokens not in (None, "all") and not str(self.tokens).isdecimal():
+        if self.tokens not in (None, "all") and self.most_tokens is None:
             raise LawscopeError(f"--tokens {self.tokens} is not a number; give one, or 'all'.")
         if self.most_tokens == 0:
             raise LawscopeError("--tokens 0 leaves nothing to measure; give more, or 'all'.")
@@ -100,7 +100,7 @@ class TextRequest:
     @property
     def most_tokens(self) -> int | None:
         """The number asked for by ``tokens``, if it is one."""
-        return None if self.tokens in (None, "all") else int(str(self.tokens)[:18])
+        return int(self.tokens[:18]) if self.tokens and self.tokens.isdecimal() else None
 
     @cached_property
     def own(self) -> dict[str, Any]:
@@ -108,12 +108,18 @@ class TextRequest:
         names = ("precision", "normalization", "folds", "every", "task")
         own = {name: getattr(self, name) for name in names}
         own["targets"] = tuple(split_names(self.targets) or ())
-        return {**own, **read_set_options(self.set_).get("next_token", {})}
+        return own | read_set_options(self.set_).get("next_token", {})
 
     def read_settings(self) -> dict[str, dict[str, Any]]:
         """Return the settings of single laws."""
         measured = self.laws is None or "next_token" in (split_names(self.laws) or ())
         return read_set_options(self.set_) | ({"next_token": self.own} if measured else {})
+
+
+def read_request(options: Mapping[str, Any]) -> TextRequest:
+    """Return the options as a request; what was not given is as the request has it."""
+    names = [field.name for field in dataclasses.fields(TextRequest)]
+    return TextRequest(**{name: options[name] for name in names if options[name] is not None})
 
 
 def scan_text(request: TextRequest) -> Report:
@@ -215,16 +221,15 @@ def load_language_target(request: TextRequest) -> LanguageTarget:
     # Each process on a machine has its own.
     device = f"cuda:{local}" if request.device == "cuda" and world > 1 else request.device
     where = None if device == "auto" else find_device(device)
-    if request.target.endswith(".py") or (
-        ":" in request.target and not exists(Path(request.target))
-    ):
+    code = ":" in request.target and not exists(Path(request.target))
+    if code or request.target.endswith(".py"):
         return _load_code(request, where)
     if request.checkpoint is not None:
         raise LawscopeError("--checkpoint is for .py targets; a Hugging Face folder has weights.")
     source = find_source(request.target, request.gguf, request.trust_remote_code)
     tokenizer = load_tokenizer(source)
-    task, dtype = request.own["task"], DTYPES[request.dtype]
-    model = load_language_model(source, task=task, dtype=dtype, device=where)
+    how = {"task": request.own["task"], "dtype": DTYPES[request.dtype], "device": where}
+    model = load_language_model(source, **how)
     return LanguageTarget(Path(source.gguf or source.place).name, model, tokenizer, request)
 
 
@@ -246,14 +251,20 @@ def _load_code(request: TextRequest, where: torch.device | None) -> LanguageTarg
     return LanguageTarget(found.name, model, tokenizer, request)
 
 
-def _open(request: TextRequest) -> tuple[LanguageTarget, Windows, tuple[str, ...], Path | None]:
+def _open(request: TextRequest) -> tuple[LanguageTarget, Windows, list[str], Path | None]:
     """Load everything, choose the windows to measure, and say before the run what is too little."""
     _check_texts(request.text)
     if speaks():
         announce(f"loading {request.target}")
     loaded = load_language_target(request)
     NextTokenSettings.read("next_token", request.own)
-    length = choose_window(loaded.model, request.window)
+    context = context_of(loaded.model)
+    if request.window is not None and context is not None and request.window > context:
+        raise LawscopeError(
+            f"--window {request.window} is longer than the {context} tokens the model can read; "
+            f"take at most {context}."
+        )
+    length = request.window or min(WINDOW, context or WINDOW)
     first = _cut_windows(loaded, length, length - len(loaded.frame))
     with explain_failures("The model"):
         session = Session(loaded.model, loaded.source(first, alone=True))
@@ -265,8 +276,13 @@ def _open(request: TextRequest) -> tuple[LanguageTarget, Windows, tuple[str, ...
     measured = session.source.peek().tokens
     each = 0 if measured is None else len(measured.rows) // max(1, measured.shape[0])
     _check_length(windows, each, width, request)
-    doubts = _find_foreign_tokens(loaded), _find_marks(request.text)
-    return loaded, windows, tuple(filter(None, doubts)), _find_kept(request)
+    doubts, (rows, size) = [], loaded.count_tokens()
+    if rows is not None and size is not None and size > rows:
+        doubts.append(
+            f"The tokenizer knows {size} tokens and the model embeds {rows}: none of the others is "
+            "in this text, but is the tokenizer the model's own?"
+        )
+    return loaded, windows, doubts + _find_marks(request.text), _find_kept(request)
 
 
 def _find_kept(request: TextRequest) -> Path | None:
@@ -281,21 +297,22 @@ def _find_kept(request: TextRequest) -> Path | None:
             f"{parts[0]} was saved by {max(saved_by)} process(es), not by {world}; go on with as "
             "many, or delete it to begin again."
         )
-    if speaks() and request.resume and not parts:
-        sys.stderr.write(f"lawscope: nothing to resume in {request.folder}; beginning again.\n")
+    if request.resume and not parts:
+        _say(f"nothing to resume in {request.folder}; beginning again.")
     if speaks() and parts and not request.resume:
-        sys.stderr.write(
-            f"lawscope: {parts[0]} is of an interrupted scan, which --resume would continue; "
-            "beginning again.\n"
-        )
+        why = "is of an interrupted scan, which --resume would continue"
+        _say(f"{parts[0]} {why}; beginning again.")
         for part in parts:
             part.unlink(missing_ok=True)
     return path
 
 
-def _with_text(
-    report: Report, request: TextRequest, windows: Windows, doubts: tuple[str, ...]
-) -> Report:
+def _say(sentence: str) -> None:
+    if speaks():
+        sys.stderr.write(f"lawscope: {sentence}\n")
+
+
+def _with_text(report: Report, request: TextRequest, windows: Windows, doubts: list[str]) -> Report:
     """Return the report with what was fed in, and what is doubtful about it."""
     results = {
         name: dataclasses.replace(result, warnings=(*result.warnings, *doubts))
@@ -314,19 +331,6 @@ def _with_text(
         "processes": find_place()[1],
     }
     return dataclasses.replace(report, results=results, settings={**report.settings, **settings})
-
-
-def choose_window(model: nn.Module, window: int | None) -> int:
-    """Return ``window``, or the default; not beyond the model's context where that is known."""
-    context = context_of(model)
-    if window is None:
-        return WINDOW if context is None else min(WINDOW, context)
-    if context is not None and window > context:
-        raise LawscopeError(
-            f"--window {window} is longer than the {context} tokens the model can read; take at "
-            f"most {context}."
-        )
-    return window
 
 
 def _cut_windows(
@@ -376,22 +380,11 @@ def _check_length(windows: Windows, each: int, width: int, request: TextRequest)
             f"features: at least {needed - have} are missing, and {enough - have} for a line that "
             "means something; give more text."
         )
-    if each * count < ENOUGH * width and speaks():
-        sys.stderr.write(
-            f"lawscope: {each * count} tokens for {width} features are too few for a verdict; "
-            f"{enough} tokens of text would do.\n"
+    if each * count < ENOUGH * width:
+        _say(
+            f"{each * count} tokens for {width} features are too few for a verdict; {enough} "
+            "tokens of text would do."
         )
-
-
-def _find_foreign_tokens(loaded: LanguageTarget) -> str | None:
-    """Return a warning where the tokenizer has ids that the model does not embed."""
-    rows, size = loaded.count_tokens()
-    if rows is None or size is None or size <= rows:
-        return None
-    return (
-        f"The tokenizer knows {size} tokens and the model embeds {rows}: none of the others is in "
-        "this text, but is the tokenizer the model's own?"
-    )
 
 
 def _check_texts(paths: Sequence[Path]) -> None:
@@ -409,36 +402,31 @@ def read_pieces(paths: Sequence[Path]) -> Iterator[str]:
     """
     _check_texts(paths)
     for path in paths:
-        yield from _read_file(path)
+        decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        rest, read = "", 0
+        try:
+            with path.open("rb") as file:
+                while raw := file.read(PIECE_BYTES):
+                    text = rest + decoder.decode(raw)
+                    read += len(raw)
+                    # After its last line, else its last word, else anywhere.
+                    cut = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
+                    if cut:
+                        yield text[:cut]
+                    rest = text[cut:]
+            if rest := rest + decoder.decode(b"", final=True):
+                yield rest
+        except UnicodeDecodeError as error:
+            byte = f"0x{error.object[error.start]:02x}"
+            raise LawscopeError(
+                f"{path} is not UTF-8 text (byte {byte} between positions {read} and "
+                f"{read + PIECE_BYTES}); convert it, for example with iconv -t utf-8."
+            ) from error
+        except OSError as error:
+            raise LawscopeError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _read_file(path: Path) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    rest, read = "", 0
-    try:
-        with path.open("rb") as file:
-            while raw := file.read(PIECE_BYTES):
-                text = rest + decoder.decode(raw)
-                read += len(raw)
-                # After its last line, else its last word, else anywhere.
-                cut = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
-                if cut:
-                    yield text[:cut]
-                rest = text[cut:]
-        rest += decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        byte = f"0x{error.object[error.start]:02x}"
-        raise LawscopeError(
-            f"{path} is not UTF-8 text (byte {byte} between positions {read} and "
-            f"{read + PIECE_BYTES}); convert it, for example with iconv -t utf-8."
-        ) from error
-    except OSError as error:
-        raise LawscopeError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if rest:
-        yield rest
-
-
-def _find_marks(paths: Sequence[Path]) -> str | None:
+def _find_marks(paths: Sequence[Path]) -> list[str]:
     """Return a warning where the text is not as it was written, by its first megabyte.
 
     On WikiText-2 with its marks SmolLM2-135M has r = −0.78, and −0.91 where "<unk>" is deleted:
@@ -448,10 +436,10 @@ def _find_marks(paths: Sequence[Path]) -> str | None:
     marks = Counter(MARKS.findall(first))
     share = marks.total() / max(len(first.split()), 1)
     if share < MARKED:
-        return None
+        return []
     seen = ", ".join(f"'{mark}'" for mark, _ in marks.most_common(3))
-    return (
+    return [
         f"{share:.0%} of the words of {paths[0]} are marks of a preparation ({seen}): a model that "
         "was not trained with them predicts them in its first blocks, which bends the line; give "
         "the text as it was written."
-    )
+    ]
