@@ -151,19 +151,19 @@ def scan(
         int | None, _text("Tokens of a window; 512, or the model's context.", min=2)
     ] = None,
     dtype: Annotated[
-        str | None, _text("Of the weights: float32 (default), bfloat16, float16.")
-    ] = None,
+        str, _text("Of the weights: float32 (default), bfloat16, float16.")
+    ] = "float32",
     gguf: Annotated[Path | None, _text("A GGUF file, here or inside TARGET.")] = None,
-    task: Annotated[str | None, _text("causal (default), masked, encoder-decoder.")] = None,
+    task: Annotated[str, _text("causal (default), masked, encoder-decoder.")] = "causal",
     targets: Annotated[
-        str | None, _text("With commas: next (default), next-next, current, previous.")
-    ] = None,
-    precision: Annotated[str | None, _text("float64 (default) or fast.")] = None,
+        str, _text("With commas: next (default), next-next, current, previous.")
+    ] = "next",
+    precision: Annotated[str, _text("float64 (default) or fast.")] = "float64",
     normalization: Annotated[
-        str | None, _text("final-norm (the model's own, default), none, layer-norm, rms-norm.")
-    ] = None,
-    folds: Annotated[int | None, _text("Of windows, for the interval; 5.", min=1)] = None,
-    every: Annotated[int | None, _text("Measure every so many-th block; 1.", min=1)] = None,
+        str, _text("final-norm (the model's own, default), none, layer-norm, rms-norm.")
+    ] = "final-norm",
+    folds: Annotated[int, _text("Of windows, for the interval; 5.", min=1)] = 5,
+    every: Annotated[int, _text("Measure every so many-th block; 1.", min=1)] = 1,
     resume: Annotated[
         bool, _text("Go on with an interrupted scan of the same --out.", "--resume")
     ] = False,
@@ -199,15 +199,16 @@ def scan(
     from lawscope.cli.scan import scan_target, set_threads
 
     set_threads(threads)
+    options = SimpleNamespace(**context.params)
     # Whatever the user's code prints must not end up in the JSON.
     with redirect_stdout(sys.stderr) if json_ else nullcontext():
         if text:
-            from lawscope.cli.text import read_request, scan_text
+            from lawscope.cli.text import scan_text
 
-            folder = out or (None if json_ and not resume else DEFAULT_OUT)
-            report = scan_text(read_request({**context.params, "folder": folder}))
+            options.folder = out or (None if json_ and not resume else DEFAULT_OUT)
+            report = scan_text(options)
         else:
-            report = scan_target(SimpleNamespace(**context.params))
+            report = scan_target(options)
     if speaks():
         deliver(report, out, json_=json_)
 

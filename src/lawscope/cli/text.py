@@ -8,10 +8,11 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -53,92 +54,70 @@ MARKS = re.compile(r"<unk>|&lt; ?unk ?&gt;|@[-,.]@|&(?:amp|apos|gt|lt|quot);")
 MARKED = 0.01  # share of the words from which a warning says so
 
 
-@dataclass(frozen=True)
-class TextRequest:
-    """The options of a scan with a text, by the names of ``lawscope scan --help``.
+def scan_text(options: SimpleNamespace) -> Report:
+    """Load, measure and report; in every process that torchrun started.
 
-    Attributes:
-        tokens: a number of tokens of text, "all", or None for what the law needs.
-        folder: where an interrupted scan is kept; None to keep nothing.
+    The options are those of ``lawscope scan``, and ``folder``: where an interrupted scan is kept;
+    None to keep nothing.
     """
-
-    target: str
-    text: Sequence[Path]
-    checkpoint: Path | None = None
-    tokens: str | None = None
-    window: int | None = None
-    dtype: str = "float32"
-    gguf: Path | None = None
-    trust_remote_code: bool = False
-    batch_size: int = 8
-    device: str = "cpu"
-    control: bool = True
-    seed: int = 0
-    task: str = "causal"
-    targets: str = "next"
-    precision: str = "float64"
-    normalization: str = "final-norm"
-    folds: int = 5
-    every: int = 1
-    laws: str | None = None
-    loss: str | None = None
-    memory: str = "512MB"
-    set_: Sequence[str] = ()
-    resume: bool = False
-    folder: Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise LawscopeError(f"--dtype {self.dtype} is not known; choose {', '.join(DTYPES)}.")
-        if self.tokens not in (None, "all") and self.most_tokens is None:
-            raise LawscopeError(f"--tokens {self.tokens} is not a number; give one, or 'all'.")
-        if self.most_tokens == 0:
-            raise LawscopeError("--tokens 0 leaves nothing to measure; give more, or 'all'.")
-        if self.own["task"] not in TASKS:
-            raise LawscopeError(f"--task {self.task} is not known; choose {', '.join(TASKS)}.")
-
-    @property
-    def most_tokens(self) -> int | None:
-        """The number asked for by ``tokens``, if it is one."""
-        return int(self.tokens[:18]) if self.tokens and self.tokens.isdecimal() else None
-
-    @cached_property
-    def own(self) -> dict[str, Any]:
-        """The settings of the law of next-token prediction; what ``--set`` says comes last."""
-        names = ("precision", "normalization", "folds", "every", "task")
-        own = {name: getattr(self, name) for name in names}
-        own["targets"] = tuple(split_names(self.targets) or ())
-        return own | read_set_options(self.set_).get("next_token", {})
-
-    def read_settings(self) -> dict[str, dict[str, Any]]:
-        """Return the settings of single laws."""
-        measured = self.laws is None or "next_token" in (split_names(self.laws) or ())
-        return read_set_options(self.set_) | ({"next_token": self.own} if measured else {})
-
-
-def read_request(options: Mapping[str, Any]) -> TextRequest:
-    """Return the options as a request; what was not given is as the request has it."""
-    names = [field.name for field in dataclasses.fields(TextRequest)]
-    return TextRequest(**{name: options[name] for name in names if options[name] is not None})
-
-
-def scan_text(request: TextRequest) -> Report:
-    """Load, measure and report; in every process that torchrun started."""
+    options.batch_size = options.batch_size or 8
+    laws, settings = split_names(options.laws), read_set_options(options.set_ or ())
+    options.own = _read_own(options, settings.get("next_token", {}))
+    if laws is None or "next_token" in laws:
+        settings["next_token"] = options.own
     with join_processes(), quiet_warnings():
-        loaded, windows, doubts, kept = agree(lambda: _open(request), find_place()[1] > 1)
+        loaded, windows, doubts, kept = agree(lambda: _open(options), find_place()[1] > 1)
         with explain_failures("The model"):
             report = scan(
                 loaded.model,
                 loaded.source(windows),
-                loss=find_loss(request.loss),
-                laws=split_names(request.laws),
-                control="auto" if request.control else None,
+                loss=find_loss(options.loss),
+                laws=laws,
+                control="auto" if options.control else None,
                 name=loaded.name,
-                memory=request.memory,
-                settings=request.read_settings(),
+                memory=options.memory,
+                settings=settings,
                 checkpoint=kept,
             )
-    return _with_text(report, request, windows, doubts)
+    results = {
+        name: dataclasses.replace(result, warnings=(*result.warnings, *doubts))
+        for name, result in report.results.items()
+    }
+    fed_in = {
+        "text": [str(path) for path in options.text],
+        "text_tokens": windows.text_tokens,
+        "windows": len(windows.ids),
+        "window": int(windows.ids.shape[1]),
+        "before each window": list(windows.frame.before),
+        "after each window": list(windows.frame.after),
+        "batch_size": options.batch_size,
+        "dtype": options.dtype,
+        "device": options.device,
+        "processes": find_place()[1],
+    }
+    return dataclasses.replace(report, results=results, settings={**report.settings, **fed_in})
+
+
+def _read_own(options: SimpleNamespace, last: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the law of next-token prediction, with what ``--set`` says at last."""
+    if options.dtype not in DTYPES:
+        raise LawscopeError(f"--dtype {options.dtype} is not known; choose {', '.join(DTYPES)}.")
+    if options.tokens not in (None, "all") and not options.tokens.isdecimal():
+        raise LawscopeError(f"--tokens {options.tokens} is not a number; give one, or 'all'.")
+    if _count_asked(options) == 0:
+        raise LawscopeError("--tokens 0 leaves nothing to measure; give more, or 'all'.")
+    names = ("precision", "normalization", "folds", "every", "task")
+    own = {name: getattr(options, name) for name in names}
+    own["targets"] = tuple(split_names(options.targets) or ())
+    own |= last
+    if own["task"] not in TASKS:
+        raise LawscopeError(f"--task {own['task']} is not known; choose {', '.join(TASKS)}.")
+    return own
+
+
+def _count_asked(options: SimpleNamespace) -> int | None:
+    """Return the number of tokens asked for, if it is one."""
+    return None if options.tokens in (None, "all") else int(options.tokens[:18])
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +127,8 @@ class LanguageTarget:
     name: str
     model: nn.Module
     tokenizer: Any
-    request: TextRequest
-
-    @property
-    def task(self) -> Task:
-        """What the model was trained for."""
-        task: Task = self.request.own["task"]
-        return task
+    task: Task
+    options: SimpleNamespace
 
     @cached_property
     def frame(self) -> Frame:
@@ -166,13 +140,13 @@ class LanguageTarget:
         rank, world = (0, 1) if alone else find_place()[:2]
         special = {*getattr(self.tokenizer, "all_special_ids", ()), *self.frame.before}
         return TokenSource(
-            [self._batch(ids) for ids in windows.ids.split(self.request.batch_size)],
+            [self._batch(ids) for ids in windows.ids.split(self.options.batch_size)],
             getattr(self.model, "config", None),
             self.task,
-            self.request.own["targets"],
+            self.options.own["targets"],
             self._find_mask_token(),
             (*special, *self.frame.after),
-            self.request.seed,
+            self.options.seed,
             bos=self.frame.before[0] if self.frame.before and self.task == "causal" else "config",
             rank=rank,
             world=world,
@@ -215,91 +189,93 @@ class LanguageTarget:
         return int(token)
 
 
-def load_language_target(request: TextRequest) -> LanguageTarget:
-    """Load the model and the tokenizer that a request names."""
+def load_language_target(options: SimpleNamespace) -> LanguageTarget:
+    """Load the model and the tokenizer that the options name."""
     _, world, local = find_place()
     # Each process on a machine has its own.
-    device = f"cuda:{local}" if request.device == "cuda" and world > 1 else request.device
+    device = f"cuda:{local}" if options.device == "cuda" and world > 1 else options.device
     where = None if device == "auto" else find_device(device)
-    code = ":" in request.target and not exists(Path(request.target))
-    if code or request.target.endswith(".py"):
-        return _load_code(request, where)
-    if request.checkpoint is not None:
+    code = ":" in options.target and not exists(Path(options.target))
+    if code or options.target.endswith(".py"):
+        return _load_code(options, where)
+    if options.checkpoint is not None:
         raise LawscopeError("--checkpoint is for .py targets; a Hugging Face folder has weights.")
-    source = find_source(request.target, request.gguf, request.trust_remote_code)
+    source = find_source(options.target, options.gguf, options.trust_remote_code)
     tokenizer = load_tokenizer(source)
-    how = {"task": request.own["task"], "dtype": DTYPES[request.dtype], "device": where}
+    how = {"task": options.own["task"], "dtype": DTYPES[options.dtype], "device": where}
     model = load_language_model(source, **how)
-    return LanguageTarget(Path(source.gguf or source.place).name, model, tokenizer, request)
+    return LanguageTarget(
+        Path(source.gguf or source.place).name, model, tokenizer, options.own["task"], options
+    )
 
 
-def _load_code(request: TextRequest, where: torch.device | None) -> LanguageTarget:
+def _load_code(options: SimpleNamespace, where: torch.device | None) -> LanguageTarget:
     if where is None:
         raise LawscopeError("--device auto is for Hugging Face models; name a device.")
-    if request.gguf is not None:
+    if options.gguf is not None:
         raise LawscopeError("--gguf is for Hugging Face folders; a .py target has its own weights.")
-    found, model = build_target(request.target, request.checkpoint)
+    found, model = build_target(options.target, options.checkpoint)
     tokenizer = found.tokenizer if found.tokenizer is not None else found.given
     if tokenizer is None:
         raise LawscopeError(
-            f"{request.target} gives no tokenizer; define 'tokenizer' in it: an object with "
+            f"{options.target} gives no tokenizer; define 'tokenizer' in it: an object with "
             "encode(text), or a function that turns text into token ids."
         )
     if inspect.isfunction(tokenizer) and not inspect.signature(tokenizer).parameters:
         tokenizer = tokenizer()
-    model = unwrap(model).to(device=where, dtype=DTYPES[request.dtype])
-    return LanguageTarget(found.name, model, tokenizer, request)
+    model = unwrap(model).to(device=where, dtype=DTYPES[options.dtype])
+    return LanguageTarget(found.name, model, tokenizer, options.own["task"], options)
 
 
-def _open(request: TextRequest) -> tuple[LanguageTarget, Windows, list[str], Path | None]:
+def _open(options: SimpleNamespace) -> tuple[LanguageTarget, Windows, list[str], Path | None]:
     """Load everything, choose the windows to measure, and say before the run what is too little."""
-    _check_texts(request.text)
+    _check_texts(options.text)
     if speaks():
-        announce(f"loading {request.target}")
-    loaded = load_language_target(request)
-    NextTokenSettings.read("next_token", request.own)
+        announce(f"loading {options.target}")
+    loaded = load_language_target(options)
+    NextTokenSettings.read("next_token", options.own)
     context = context_of(loaded.model)
-    if request.window is not None and context is not None and request.window > context:
+    if options.window is not None and context is not None and options.window > context:
         raise LawscopeError(
-            f"--window {request.window} is longer than the {context} tokens the model can read; "
+            f"--window {options.window} is longer than the {context} tokens the model can read; "
             f"take at most {context}."
         )
-    length = request.window or min(WINDOW, context or WINDOW)
+    length = options.window or min(WINDOW, context or WINDOW)
     first = _cut_windows(loaded, length, length - len(loaded.frame))
     with explain_failures("The model"):
         session = Session(loaded.model, loaded.source(first, alone=True))
         width = session.blocks.all[0].shape[-1]
-    most = request.most_tokens
-    if request.tokens is None:
+    most = _count_asked(options)
+    if options.tokens is None:
         most = round(PER_FEATURE * width / SHARES[loaded.task])
-    windows = _cut_windows(loaded, length, most, asked=request.tokens is not None)
+    windows = _cut_windows(loaded, length, most, asked=options.tokens is not None)
     measured = session.source.peek().tokens
     each = 0 if measured is None else len(measured.rows) // max(1, measured.shape[0])
-    _check_length(windows, each, width, request)
+    _check_length(windows, each, width, options)
     doubts, (rows, size) = [], loaded.count_tokens()
     if rows is not None and size is not None and size > rows:
         doubts.append(
             f"The tokenizer knows {size} tokens and the model embeds {rows}: none of the others is "
             "in this text, but is the tokenizer the model's own?"
         )
-    return loaded, windows, doubts + _find_marks(request.text), _find_kept(request)
+    return loaded, windows, doubts + _find_marks(options.text), _find_kept(options)
 
 
-def _find_kept(request: TextRequest) -> Path | None:
+def _find_kept(options: SimpleNamespace) -> Path | None:
     """Return the file that keeps an interrupted scan; an old one is gone unless it is resumed."""
-    if request.folder is None:
+    if options.folder is None:
         return None
-    path, world = request.folder / UNFINISHED, find_place()[1]
-    parts = sorted(request.folder.glob(f"{path.stem}*{path.suffix}"))
+    path, world = options.folder / UNFINISHED, find_place()[1]
+    parts = sorted(options.folder.glob(f"{path.stem}*{path.suffix}"))
     saved_by = {int((re.findall(r"-\d+of(\d+)$", part.stem) or [1])[0]) for part in parts}
-    if request.resume and saved_by - {world}:
+    if options.resume and saved_by - {world}:
         raise LawscopeError(
             f"{parts[0]} was saved by {max(saved_by)} process(es), not by {world}; go on with as "
             "many, or delete it to begin again."
         )
-    if request.resume and not parts:
-        _say(f"nothing to resume in {request.folder}; beginning again.")
-    if speaks() and parts and not request.resume:
+    if options.resume and not parts:
+        _say(f"nothing to resume in {options.folder}; beginning again.")
+    if speaks() and parts and not options.resume:
         why = "is of an interrupted scan, which --resume would continue"
         _say(f"{parts[0]} {why}; beginning again.")
         for part in parts:
@@ -312,34 +288,13 @@ def _say(sentence: str) -> None:
         sys.stderr.write(f"lawscope: {sentence}\n")
 
 
-def _with_text(report: Report, request: TextRequest, windows: Windows, doubts: list[str]) -> Report:
-    """Return the report with what was fed in, and what is doubtful about it."""
-    results = {
-        name: dataclasses.replace(result, warnings=(*result.warnings, *doubts))
-        for name, result in report.results.items()
-    }
-    settings = {
-        "text": [str(path) for path in request.text],
-        "text_tokens": windows.text_tokens,
-        "windows": len(windows.ids),
-        "window": int(windows.ids.shape[1]),
-        "before each window": list(windows.frame.before),
-        "after each window": list(windows.frame.after),
-        "batch_size": request.batch_size,
-        "dtype": request.dtype,
-        "device": request.device,
-        "processes": find_place()[1],
-    }
-    return dataclasses.replace(report, results=results, settings={**report.settings, **settings})
-
-
 def _cut_windows(
     loaded: LanguageTarget, length: int, most: int | None, asked: bool = False
 ) -> Windows:
     """Return whole windows that hold ``most`` tokens of text, or all there is."""
     step = length - len(loaded.frame)
     up_to = None if most is None else -(-most // max(step, 1)) * step
-    ids = read_tokens_of(read_pieces(loaded.request.text), encoder_of(loaded.tokenizer), up_to)
+    ids = read_tokens_of(read_pieces(loaded.options.text), encoder_of(loaded.tokenizer), up_to)
     if asked and most is not None and len(ids) < most:
         raise LawscopeError(
             f"--tokens {most} asks for more than the text has: {len(ids)} tokens, "
@@ -358,19 +313,19 @@ def _cut_windows(
     return windows
 
 
-def _check_length(windows: Windows, each: int, width: int, request: TextRequest) -> None:
+def _check_length(windows: Windows, each: int, width: int, options: SimpleNamespace) -> None:
     """Refuse a text that is too short before anything long runs; say where a verdict needs more."""
     if not each:
         raise LawscopeError(
             f"A window of {windows.ids.shape[1]} tokens has no place where all of "
-            f"{', '.join(request.own['targets'])} exist; take a longer --window."
+            f"{', '.join(options.own['targets'])} exist; take a longer --window."
         )
     count = len(windows.ids)
     have, step = windows.text_tokens + windows.left, windows.text_tokens // count
     needed, enough = (-(-least // each) * step for least in (width + 1, ENOUGH * width))
-    if each * count <= width and request.most_tokens is not None:
+    if each * count <= width and _count_asked(options) is not None:
         raise LawscopeError(
-            f"--tokens {request.most_tokens} is too small: {each * count} of them would be "
+            f"--tokens {_count_asked(options)} is too small: {each * count} of them would be "
             f"measured, for {width} features; ask for at least {needed}, and {enough} for a line "
             "that means something."
         )

@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import between, number, percent, shorten
-from lawscope.names import short_names
+from lawscope.formatting import between, number, percent, short_names, shorten
 from lawscope.report.charts.svg import drawable
 from lawscope.report.outline import outline_of
 from lawscope.result import Result

@@ -7,8 +7,7 @@ import math
 import numpy as np
 from markupsafe import Markup
 
-from lawscope.formatting import shorten
-from lawscope.names import short_names
+from lawscope.formatting import short_names, shorten
 from lawscope.report.charts.svg import WIDE, Frame, Scale, draw_figure, element
 from lawscope.section import Bars
 

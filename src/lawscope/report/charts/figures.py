@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lawscope.names import short_names
+from lawscope.formatting import short_names
 from lawscope.report.charts.heat_map import NAMED
 from lawscope.report.charts.lines import ALL_DRAWN, coloured_lines
 from lawscope.report.charts.svg import drawable

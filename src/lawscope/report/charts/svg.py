@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from lawscope.arrays import FloatArray
-from lawscope.names import short_names
+from lawscope.formatting import short_names
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MOST_TICKS = 8
