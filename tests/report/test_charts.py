@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from made_up import FALLING, NASTY
 
-from lawscope.report.charts.curve import curve_range
-from lawscope.report.charts.drawing import draw_chart
 from lawscope.report.charts.figures import draw
 from lawscope.report.charts.heat_map import LEVELS, average_neighbours
 from lawscope.report.charts.lines import coloured_lines
+from lawscope.report.charts.points import curve_range
+from lawscope.report.page import draw_chart
 from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane, Region
 
 matplotlib.use("Agg")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from rich.cells import cell_len
@@ -15,13 +15,14 @@ from rich.text import Text
 from lawscope.arrays import FloatArray
 from lawscope.formatting import between, number, percent, short_names, shorten
 from lawscope.report.charts.svg import drawable
-from lawscope.report.outline import outline_of
+from lawscope.report.outline import Outline, outline_of, used_columns
 from lawscope.result import Result
 from lawscope.section import Bars, Curve, KeyNumber, Section
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Side = Literal["left", "right"]
 TONES = {"good": "bold green", "bad": "bold red", "open": "bold yellow"}
 MOST_ROWS = 40  # of more stations every n-th has a row
 LEAST_STRIP, MOST_STRIP = 8, 32
@@ -37,47 +38,23 @@ SPELLED = str.maketrans(
 
 def render_terminal(result: Result) -> RenderableType:
     """Return what ``rich`` prints of a result, in at most the width of its console."""
-    return _Summary(result)
+    outline = outline_of(result)
+    return _LaidOut(lambda write: _summary(outline, write))
 
 
 def render_frame(frame: pd.DataFrame) -> RenderableType:
     """Return what ``rich`` prints of a table of pandas: numbers rounded, names whole."""
-    return _Frame(frame)
+    return _LaidOut(lambda write: iter([_frame(frame, write)]))
 
 
-class _Frame:
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self.frame = frame
+class _LaidOut:
+    """What is laid out when the console is known."""
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        write = _Writer(options.max_width, options.ascii_only)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name, kind in self.frame.dtypes.items():
-            side = "right" if kind.kind in "fiu" else "left"
-            table.add_column(write.text(str(name), "dim"), justify=side, overflow="fold")  # type: ignore[arg-type]
-        for row in self.frame.itertuples(index=False):
-            cells = (number(v) if isinstance(v, float) else str(v) for v in row)
-            table.add_row(*(write.text(cell) for cell in cells))
-        yield table
-
-
-class _Summary:
-    """A result that is laid out when the console is known."""
-
-    def __init__(self, result: Result) -> None:
-        self.outline = outline_of(result)
+    def __init__(self, lay_out: Callable[[_Writer], Iterator[RenderableType]]) -> None:
+        self.lay_out = lay_out
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        outline, write = self.outline, _Writer(options.max_width, options.ascii_only)
-        yield write.text(outline.name, "bold")
-        if outline.facts:
-            yield write.text(", ".join(outline.facts), "dim")
-        for section in outline.sections:
-            yield ""
-            yield from _section(section, outline.name, bool(outline.facts), write)
-        yield from _sentences(
-            "not measured", "-", [f"{law}: {why}" for law, why in outline.skipped.items()], write
-        )
+        return self.lay_out(_Writer(options.max_width, options.ascii_only))
 
 
 class _Writer:
@@ -115,6 +92,28 @@ class _Writer:
         return "█" * whole + EIGHTHS[eighths].strip()
 
 
+def _frame(frame: pd.DataFrame, write: _Writer) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, kind in frame.dtypes.items():
+        side: Side = "right" if kind.kind in "fiu" else "left"
+        table.add_column(write.text(str(name), "dim"), justify=side, overflow="fold")
+    for row in frame.itertuples(index=False):
+        cells = (number(v) if isinstance(v, float) else str(v) for v in row)
+        table.add_row(*map(write.text, cells))
+    return table
+
+
+def _summary(outline: Outline, write: _Writer) -> Iterator[RenderableType]:
+    yield write.text(outline.name, "bold")
+    if outline.facts:
+        yield write.text(", ".join(outline.facts), "dim")
+    for section in outline.sections:
+        yield ""
+        yield from _section(section, outline.name, bool(outline.facts), write)
+    skipped = [f"{law}: {why}" for law, why in outline.skipped.items()]
+    yield from _sentences("not measured", "-", skipped, write)
+
+
 def _section(
     section: Section, name: str, facts_said: bool, write: _Writer
 ) -> Iterator[RenderableType]:
@@ -142,19 +141,18 @@ def _section(
 
 
 def _key_numbers(numbers: Sequence[KeyNumber], write: _Writer) -> Table:
-    """Return one row per number; columns that none of them has are left out."""
-    titles = {"symbol": "", "value": "", "interval": "95 %", "predicted": "predicted"}
-    titles |= {"control": "untrained", "meaning": ""}
-    used = {name: title for name, title in titles.items() if any(getattr(n, name) for n in numbers)}
-    styles = {"symbol": "bold", "interval": "dim", "meaning": "dim"}
+    """Return one row per number."""
+    used = used_columns(numbers)
+    titles = {"interval": "95 %", "predicted": "predicted", "control": "untrained"}
     table = Table.grid(padding=(0, 2))
     for name in used:
-        justify = "right" if name in ("value", "predicted", "control") else "left"
-        table.add_column(justify=justify, no_wrap=name != "meaning", overflow="fold")  # type: ignore[arg-type]
-    if any(used.values()):
-        table.add_row(*(write.text(title, "dim") for title in used.values()))
+        side: Side = "right" if name in ("value", "predicted", "control") else "left"
+        table.add_column(justify=side, no_wrap=name != "meaning", overflow="fold")
+    if titles.keys() & used:
+        table.add_row(*(write.text(titles.get(name, ""), "dim") for name in used))
+    styles = {"symbol": "bold", "interval": "dim", "meaning": "dim"}
     for each in numbers:
-        cells = [write.text(getattr(each, name), styles.get(name, "")) for name in used]
+        cells = (write.text(getattr(each, name), styles.get(name, "")) for name in used)
         table.add_row(*cells)
     return table
 
@@ -230,8 +228,8 @@ def _rows(
     titles = ["#" if unit else "", shorten(unit, name_width), *columns, axis(strip_width)]
     table = Table.grid(padding=(0, 1))
     for place in range(len(titles)):
-        justify = "left" if place in (1, len(titles) - 1) else "right"
-        table.add_column(justify=justify, no_wrap=True, overflow="crop")  # type: ignore[arg-type]
+        side: Side = "left" if place in (1, len(titles) - 1) else "right"
+        table.add_column(justify=side, no_wrap=True, overflow="crop")
     if any(title.strip() for title in titles):
         table.add_row(*(write.text(title, "dim") for title in titles))
     step = math.ceil(len(short) / MOST_ROWS)

@@ -1,4 +1,4 @@
-"""A quantity over stations: points with intervals, the fitted line, the untrained control."""
+"""Points with words of their own: a quantity over stations, and points in a plane."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markupsafe import Markup
 from lawscope.arrays import FloatArray
 from lawscope.formatting import between, number
 from lawscope.report.charts import svg
-from lawscope.section import Curve
+from lawscope.section import Curve, Plane
 
 
 def draw_curve(chart: Curve, width: int) -> Markup:
@@ -38,7 +38,12 @@ def draw_curve(chart: Curve, width: int) -> Markup:
         places = svg.drawable(values, chart.log)
         marks = (_point(chart, kind, i, place, x, y) for i, place in enumerate(places))
         points += svg.element("g", *marks, class_=kind)
-    return svg.draw_figure(frame, _describe(chart), picture, points)
+    first, last = (number(float(chart.values[i]), chart.digits) for i in (0, -1))
+    described = (
+        f"{chart.title}. {chart.symbol} goes from {first} at {chart.stations[0]} to {last} at "
+        f"{chart.stations[-1]} over {len(chart.stations)} stations."
+    )
+    return svg.draw_figure(frame, described, picture, points)
 
 
 def curve_range(chart: Curve) -> tuple[float, float] | None:
@@ -68,17 +73,19 @@ def _series(chart: Curve) -> list[tuple[str, FloatArray, FloatArray | None]]:
 
 
 def _point(chart: Curve, kind: str, index: int, place: float, x: svg.Scale, y: svg.Scale) -> Markup:
-    at = x(index)
+    at, marks = x(index), Markup("")
     if math.isnan(place) and not chart.log:
-        return Markup("")
+        return marks
     if math.isnan(place):
         gap = svg.element("line", x1=at, x2=at, y1=y.end, y2=y.start, class_="gap")
         cross = f"M{at - 5:.1f} {y.start - 11:.1f}l10 10m0-10l-10 10"
         marks = gap + svg.element("path", d=cross, class_="cross")
     else:
-        marks = Markup("")
         if kind == "trained" and chart.interval is not None:
-            marks = _bar(at, svg.drawable(chart.interval[index], chart.log), y)
+            low, high = (y.clamp(end) for end in svg.drawable(chart.interval[index], chart.log))
+            if not math.isnan(low + high):
+                path = f"M{at:.1f} {low:.1f}V{high:.1f}m-3 0h6M{at - 3:.1f} {low:.1f}h6"
+                marks = svg.element("path", d=path, class_="bar")
         # Smaller where stations stand close together.
         marks += draw_mark(kind, at, y.clamp(place), max(2.0, min(4.5, 0.4 * (x(1) - x(0)))))
     return svg.focusable(marks, point_lines(chart, kind, index))
@@ -93,19 +100,9 @@ def draw_mark(kind: str, x: float, y: float, radius: float) -> Markup:
     return svg.element("path", d=path, class_="mark")
 
 
-def _bar(place: float, ends: FloatArray, y: svg.Scale) -> Markup:
-    if np.isnan(ends).any():
-        return Markup("")
-    bottom, top = y.clamp(float(ends[0])), y.clamp(float(ends[1]))
-    path = f"M{place:.1f} {bottom:.1f}V{top:.1f}m-3 0h6M{place - 3:.1f} {bottom:.1f}h6"
-    return svg.element("path", d=path, class_="bar")
-
-
 def point_lines(chart: Curve, kind: str, index: int) -> list[str]:
     """Return what there is to say about one station, the name first."""
-    values, fitted = (
-        (chart.values, chart.fitted) if kind == "trained" else (chart.control, chart.control_fitted)
-    )
+    values, fitted = next(both for each, *both in _series(chart) if each == kind)
     assert values is not None
     value, name = float(values[index]), f"{index} {chart.stations[index]}"
     lines = [name if kind == "trained" else f"{name} (untrained)"]
@@ -123,9 +120,41 @@ def point_lines(chart: Curve, kind: str, index: int) -> list[str]:
     return lines
 
 
-def _describe(chart: Curve) -> str:
-    ends = [number(float(chart.values[i]), chart.digits) for i in (0, -1)]
-    return (
-        f"{chart.title}. {chart.symbol} goes from {ends[0]} at {chart.stations[0]} to {ends[1]} at "
-        f"{chart.stations[-1]} over {len(chart.stations)} stations."
-    )
+def group_slots(chart: Plane) -> dict[str, int]:
+    """Return the number of the colour of every group, in the order of appearance."""
+    return {group: slot % 12 for slot, group in enumerate(dict.fromkeys(chart.groups))}
+
+
+def draw_plane(chart: Plane, width: int) -> Markup:
+    """Return the chart as one ``svg`` element, empty when no point has a place."""
+    corners = [corner for region in chart.regions for corner in region.corners]
+    both = [
+        svg.padded_range(np.array([*points, *(corner[axis] for corner in corners)]), log=False)
+        for axis, points in enumerate((chart.x, chart.y))
+    ]
+    if both[0] is None or both[1] is None:
+        return Markup("")
+    frame = svg.Frame(width, 420 if width >= svg.WIDE else 330, left=52, right=18)
+    x = svg.Scale(*both[0], frame.left + 4, frame.plot_right - 4)
+    y = svg.value_scale(*both[1], frame, log=False)
+    picture = Markup("")
+    for index, region in enumerate(chart.regions):
+        pixels = [(x(a), y(b)) for a, b in region.corners]
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in pixels)
+        picture += svg.element("polygon", points=points, class_=f"region r{index % 4}")
+        if pixels:
+            at, height = (sum(p[axis] for p in pixels) / len(pixels) for axis in (0, 1))
+            picture += svg.element("text", region.name, x=at, y=height, class_="label middle")
+    ticks = [(tick, svg.tick_label(tick)) for tick in svg.linear_ticks(x.low, x.high)]
+    picture += svg.draw_axes(frame, x, y, ticks, (chart.x_label, chart.y_label))
+    slots, marks = group_slots(chart), []
+    for index, (a, b) in enumerate(zip(chart.x.tolist(), chart.y.tolist(), strict=True)):
+        if not (math.isfinite(a) and math.isfinite(b)):
+            continue
+        tone = f"c{slots[chart.groups[index]]}" if chart.groups else "trained"
+        where = f"{chart.x_label} {number(a)}", f"{chart.y_label} {number(b)}"
+        lines = [chart.labels[index], *where]
+        mark = svg.focusable(draw_mark(tone, x(a), y(b), 4.5), lines)
+        marks.append(svg.element("g", mark, class_=tone))
+    described = f"{chart.title}. {len(marks)} points of {chart.y_label} against {chart.x_label}."
+    return svg.draw_figure(frame, described, picture, Markup("").join(marks))
