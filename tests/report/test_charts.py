@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
@@ -225,3 +226,16 @@ def test_plot_has_the_names_the_control_and_the_interval() -> None:
     again = draw(make_curve(), axes)
     assert again is axes
     matplotlib.pyplot.close("all")
+
+
+def test_a_log_axis_of_lines_puts_equal_factors_at_equal_distances() -> None:
+    chart = Lines("Ratios", ["a"], np.ones((1, 3)), np.array([1.0, 10, 100]), "R", "y", log_x=True)
+    drawing = draw_chart(chart)
+    assert drawing is not None
+    for picture in drawing.pictures:
+        places = [
+            float(p.split()[0]) for p in re.split("[ML]", marks(picture, "line")[0].get("d"))[1:]
+        ]
+        assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.11)
+        assert "R, log scale" in picture
+    assert draw(chart).get_xscale() == "log"

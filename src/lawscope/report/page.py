@@ -6,9 +6,8 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -35,8 +34,7 @@ MANY_ROWS = 40  # beyond it a table or a chart of bars scrolls in a box of its o
 _JOINT = re.compile(r"((?<!\d)[._/→](?=\w)|[._/→](?=[^\W\d]))")
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """An entry of a legend: the class of its colour, words, a number, and the line it toggles."""
 
     tone: str
@@ -45,8 +43,7 @@ class Key:
     line: int | None = None
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(NamedTuple):
     """A chart as page and notebook show it."""
 
     chart: Chart
@@ -99,7 +96,9 @@ def _render(name: str, outline: Outline, parts: list[Any], style: str, **more: A
     )
     found.filters["breakable"] = breakable
     given = {"outline": outline, "parts": parts, "many": MANY_ROWS, "style": Markup(style)}
-    return found.get_template(name).render(**given, **more)
+    text = found.get_template(name).render(**given, **more)
+    # Names taken from folders may hold bytes that are not text; they become "?".
+    return text.encode("utf-8", "replace").decode()
 
 
 def read_part(name: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -21,8 +21,7 @@ LABEL_GAP = 14.0
 Pixels = list[tuple[float, float] | None]
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A coloured line: its row of the values, number of the colour, name, last value."""
 
     row: int
@@ -57,9 +56,10 @@ def draw_lines(chart: Lines, width: int) -> Markup:
     if width < svg.WIDE:
         frame = svg.Frame(width, 320, left=46, right=10)
     low, high = (float(np.min(chart.x)), float(np.max(chart.x))) if len(chart.x) else (0.0, 1.0)
-    x = svg.Scale(low, high if high > low else low + 1, frame.left + 16, frame.plot_right - 12)
+    high = high if high > low else low + 1
+    x = svg.Scale(low, high, frame.left + 16, frame.plot_right - 12, chart.log_x and low > 0)
     y = svg.value_scale(*found, frame, chart.log)
-    ticks, label = [(t, svg.tick_label(t)) for t in svg.linear_ticks(x.low, x.high)], chart.x_label
+    ticks, label = x.ticks(), f"{chart.x_label}{', log scale' if x.log else ''}"
     if chart.ticks:
         ticks, label = svg.station_axis(chart.ticks, chart.x_label, x)
     picture = svg.draw_axes(frame, x, y, ticks, (label, chart.y_label))

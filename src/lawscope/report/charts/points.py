@@ -30,7 +30,7 @@ def draw_curve(chart: Curve, width: int) -> Markup:
     ticks, axis = svg.station_axis(chart.stations, chart.unit, x)
     picture = svg.draw_axes(frame, x, y, ticks, (axis, chart.quantity))
     points = Markup("")
-    for kind, values, fitted in _series(chart):
+    for kind, values, fitted in series_of(chart):
         if fitted is not None:
             line = svg.drawable(fitted, chart.log)
             pixels = [None if math.isnan(v) else (x(i), y.clamp(v)) for i, v in enumerate(line)]
@@ -52,7 +52,7 @@ def curve_range(chart: Curve) -> tuple[float, float] | None:
     Intervals count, but one that runs far out may not flatten everything else.
     """
     shown = [
-        svg.drawable(v, chart.log) for _, *both in _series(chart) for v in both if v is not None
+        svg.drawable(v, chart.log) for _, *both in series_of(chart) for v in both if v is not None
     ]
     values = np.concatenate(shown)
     if np.isnan(values).all():
@@ -64,7 +64,7 @@ def curve_range(chart: Curve) -> tuple[float, float] | None:
     return svg.padded_range(values, chart.log, least=10.0 ** (1 - chart.digits))
 
 
-def _series(chart: Curve) -> list[tuple[str, FloatArray, FloatArray | None]]:
+def series_of(chart: Curve) -> list[tuple[str, FloatArray, FloatArray | None]]:
     """Return kind, values and line of everything drawn, the measured curve on top."""
     measured = [("trained", chart.values, chart.fitted)]
     if chart.control is None:
@@ -102,7 +102,7 @@ def draw_mark(kind: str, x: float, y: float, radius: float) -> Markup:
 
 def point_lines(chart: Curve, kind: str, index: int) -> list[str]:
     """Return what there is to say about one station, the name first."""
-    values, fitted = next(both for each, *both in _series(chart) if each == kind)
+    values, fitted = next(both for each, *both in series_of(chart) if each == kind)
     assert values is not None
     value, name = float(values[index]), f"{index} {chart.stations[index]}"
     lines = [name if kind == "trained" else f"{name} (untrained)"]
@@ -145,8 +145,7 @@ def draw_plane(chart: Plane, width: int) -> Markup:
         if pixels:
             at, height = (sum(p[axis] for p in pixels) / len(pixels) for axis in (0, 1))
             picture += svg.element("text", region.name, x=at, y=height, class_="label middle")
-    ticks = [(tick, svg.tick_label(tick)) for tick in svg.linear_ticks(x.low, x.high)]
-    picture += svg.draw_axes(frame, x, y, ticks, (chart.x_label, chart.y_label))
+    picture += svg.draw_axes(frame, x, y, x.ticks(), (chart.x_label, chart.y_label))
     slots, marks = group_slots(chart), []
     for index, (a, b) in enumerate(zip(chart.x.tolist(), chart.y.tolist(), strict=True)):
         if not (math.isfinite(a) and math.isfinite(b)):

@@ -62,6 +62,11 @@ class Scale:
         """Return the pixel of ``value``, or of the end of the scale it lies beyond."""
         return self(min(max(value, self.low), self.high))
 
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return round values on the scale, with their labels."""
+        values = (log_ticks if self.log else linear_ticks)(self.low, self.high)
+        return [(value, tick_label(value)) for value in values]
+
 
 def element(tag: str, *children: str, **attributes: object) -> Markup:
     """Return one SVG element; children and attribute values are escaped unless they are ``Markup``.
@@ -91,11 +96,8 @@ def polyline(points: Iterable[tuple[float, float] | None], **attributes: object)
     """Return a line through points that breaks where a point is None."""
     steps, pen = [], "M"
     for point in points:
-        if point is None:
-            pen = "M"
-            continue
-        steps.append(f"{pen}{point[0]:.1f} {point[1]:.1f}")
-        pen = "L"
+        steps += [] if point is None else [f"{pen}{point[0]:.1f} {point[1]:.1f}"]
+        pen = "M" if point is None else "L"
     return element("path", d="".join(steps), fill="none", **attributes)
 
 
@@ -133,9 +135,9 @@ def index_ticks(length: int, room: float) -> list[int]:
         >>> index_ticks(21, 250)
         [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
     """
+    last = length - 1
     most = max(2, int(room // 22))
-    steps = (factor * 10**power for power in range(6) for factor in (1, 2, 5))
-    return list(range(0, length, next(step for step in steps if (length - 1) / step <= most)))
+    return [int(tick) for tick in linear_ticks(0, last, min(most, last))] if last else [0]
 
 
 def tick_label(value: float) -> str:
@@ -197,11 +199,11 @@ def draw_axes(
     """Return hairlines with their numbers, the axis with ``x_ticks`` under it, and both labels."""
     left, right, base = frame.left, frame.plot_right, frame.plot_bottom
     parts: list[Markup] = []
-    for value in (log_ticks if y.log else linear_ticks)(y.low, y.high):
+    for value, label in y.ticks():
         height = y(value)
         parts += [
             element("line", x1=left, x2=right, y1=height, y2=height, class_="grid"),
-            element("text", tick_label(value), x=left - 8, y=height + 4, class_="tick end"),
+            element("text", label, x=left - 8, y=height + 4, class_="tick end"),
         ]
     parts.append(element("line", x1=left, x2=right, y1=base, y2=base, class_="axis"))
     for position, text in x_ticks:
