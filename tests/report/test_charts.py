@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from made_up import FALLING, NASTY
 
+from lawscope.report.charts.curve import curve_range
 from lawscope.report.charts.figures import draw
 from lawscope.report.charts.heat_map import LEVELS, average_neighbours
 from lawscope.report.charts.lines import coloured_lines
-from lawscope.report.charts.points import curve_range
 from lawscope.report.page import draw_chart
-from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane, Region
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
 
 matplotlib.use("Agg")
 
@@ -44,20 +44,16 @@ def make_charts(count: int, names: Any = None) -> dict[str, Chart]:
     some = np.linspace(-1, 1, count) if count else np.zeros(0)
     labels = names or [f"name.{i}" for i in range(count)]
     square = np.outer(some, some)
-    region = Region(labels[0] if count else "none", [(0, 0), (1, 0), (1, 1)])
     return {
         "curve": make_curve(np.geomspace(10, 0.1, count) if count else [], labels),
         "lines": make_lines(count, max(2, min(count, 50)), labels),
         "bars": Bars("Bars", labels, some, labels, labels, 0.3, "equal"),
         "heat map": HeatMap("Heat", labels, labels, square, -1, 1, "cosine"),
-        "plane": Plane("Plane", some, some**2, labels, "x", "y", [region], labels),
     }
 
 
 def broken(chart: Chart) -> Chart:
     """The chart with nothing but NaN in it."""
-    if isinstance(chart, Plane):
-        return replace(chart, x=chart.x * np.nan, regions=())
     if isinstance(chart, Curve):
         return make_curve(chart.values * np.nan, fitted=None, control=None, control_fitted=None)
     return replace(chart, values=chart.values * np.nan)
@@ -72,7 +68,7 @@ def marks(svg: str, css: str) -> list[ElementTree.Element]:
 def test_every_kind_draws_any_number_of_entries(kind: str, count: int) -> None:
     chart = make_charts(count)[kind]
     drawing = draw_chart(chart)
-    assert (drawing is None) == (count == 0 and kind != "plane")
+    assert (drawing is None) == (count == 0)
     if drawing is not None:
         for picture in drawing.pictures:
             (described,) = [e for e in ElementTree.fromstring(picture) if e.get("role") == "img"]

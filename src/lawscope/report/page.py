@@ -14,20 +14,19 @@ from markupsafe import Markup, escape
 
 from lawscope.formatting import number
 from lawscope.report.charts.bars import draw_bars
+from lawscope.report.charts.curve import draw_curve
 from lawscope.report.charts.heat_map import draw_heat_map
 from lawscope.report.charts.lines import coloured_lines, draw_lines, other_lines
-from lawscope.report.charts.points import draw_curve, draw_plane, group_slots
 from lawscope.report.charts.svg import NARROW, WIDE
 from lawscope.report.outline import Outline, outline_of
 from lawscope.result import Result
-from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
 
 _DRAW: dict[type, Callable[[Any, int], Markup]] = {
     Curve: draw_curve,
     Lines: draw_lines,
     Bars: draw_bars,
     HeatMap: draw_heat_map,
-    Plane: draw_plane,
 }
 MANY_ROWS = 40  # beyond it a table or a chart of bars scrolls in a box of its own
 # After a dot, underscore, slash or arrow, but not within a number.
@@ -134,6 +133,4 @@ def _legend(chart: Chart) -> list[Key]:
     if isinstance(chart, Lines):
         lines = coloured_lines(chart)
         return [Key(f"c{each.slot}", each.name, number(each.last), each.row) for each in lines]
-    if isinstance(chart, Plane):
-        return [Key(f"c{slot}", group) for group, slot in group_slots(chart).items()]
     return []

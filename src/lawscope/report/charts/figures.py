@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lawscope.formatting import short_names
+from lawscope.report.charts.curve import series_of
 from lawscope.report.charts.heat_map import NAMED
-from lawscope.report.charts.lines import ALL_DRAWN, coloured_lines
-from lawscope.report.charts.points import series_of
+from lawscope.report.charts.lines import coloured_lines
 from lawscope.report.charts.svg import drawable
-from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,20 +103,6 @@ def _heat_map(chart: HeatMap, ax: Axes) -> None:
     ax.tick_params(axis="x", rotation=90)
 
 
-def _plane(chart: Plane, ax: Axes) -> None:
-    for index, region in enumerate(chart.regions):
-        across, up = (np.array([c[axis] for c in region.corners]) for axis in (0, 1))
-        ax.fill(across, up, color=f"C{index % 10}", alpha=0.12)
-        ax.annotate(region.name, (float(across.mean()), float(up.mean())), ha="center", color=SOFT)
-    groups = np.array(chart.groups or [""] * len(chart.x))
-    for group in dict.fromkeys(groups.tolist()):
-        ax.plot(chart.x[groups == group], chart.y[groups == group], "o", ms=5, label=group)
-    ax.set_xlabel(chart.x_label)
-    ax.set_ylabel(chart.y_label)
-    if 0 < len(set(chart.groups)) <= ALL_DRAWN:
-        _legend(ax)
-
-
 def _legend(ax: Axes) -> None:
     # Searching for the best place is slow with many marks.
     few = len(ax.lines) + len(ax.patches) < 50
@@ -151,5 +137,4 @@ _DRAW: dict[type, Callable[[Any, Axes], None]] = {
     Lines: _lines,
     Bars: _bars,
     HeatMap: _heat_map,
-    Plane: _plane,
 }

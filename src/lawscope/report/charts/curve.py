@@ -1,4 +1,4 @@
-"""Points with words of their own: a quantity over stations, and points in a plane."""
+"""A quantity over stations: points with intervals, the fitted line, the untrained control."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markupsafe import Markup
 from lawscope.arrays import FloatArray
 from lawscope.formatting import between, number
 from lawscope.report.charts import svg
-from lawscope.section import Curve, Plane
+from lawscope.section import Curve
 
 
 def draw_curve(chart: Curve, width: int) -> Markup:
@@ -87,17 +87,14 @@ def _point(chart: Curve, kind: str, index: int, place: float, x: svg.Scale, y: s
                 path = f"M{at:.1f} {low:.1f}V{high:.1f}m-3 0h6M{at - 3:.1f} {low:.1f}h6"
                 marks = svg.element("path", d=path, class_="bar")
         # Smaller where stations stand close together.
-        marks += draw_mark(kind, at, y.clamp(place), max(2.0, min(4.5, 0.4 * (x(1) - x(0)))))
+        height, radius = y.clamp(place), max(2.0, min(4.5, 0.4 * (x(1) - x(0))))
+        if kind == "control":
+            half = f"{radius + 0.5:.1f}"
+            path = f"M{at:.1f} {height:.1f}m0-{half}l{half} {half}-{half} {half}-{half}-{half}z"
+            marks += svg.element("path", d=path, class_="mark")
+        else:
+            marks += svg.element("circle", cx=at, cy=height, r=radius, class_="mark")
     return svg.focusable(marks, point_lines(chart, kind, index))
-
-
-def draw_mark(kind: str, x: float, y: float, radius: float) -> Markup:
-    """Return a dot, or a diamond for the control."""
-    if kind != "control":
-        return svg.element("circle", cx=x, cy=y, r=radius, class_="mark")
-    half = f"{radius + 0.5:.1f}"
-    path = f"M{x:.1f} {y:.1f}m0-{half}l{half} {half}-{half} {half}-{half}-{half}z"
-    return svg.element("path", d=path, class_="mark")
 
 
 def point_lines(chart: Curve, kind: str, index: int) -> list[str]:
@@ -118,42 +115,3 @@ def point_lines(chart: Curve, kind: str, index: int) -> list[str]:
         off = value / float(fitted[index]) - 1
         lines.append(f"{number(100 * abs(off))} % {'above' if off >= 0 else 'below'} the line")
     return lines
-
-
-def group_slots(chart: Plane) -> dict[str, int]:
-    """Return the number of the colour of every group, in the order of appearance."""
-    return {group: slot % 12 for slot, group in enumerate(dict.fromkeys(chart.groups))}
-
-
-def draw_plane(chart: Plane, width: int) -> Markup:
-    """Return the chart as one ``svg`` element, empty when no point has a place."""
-    corners = [corner for region in chart.regions for corner in region.corners]
-    both = [
-        svg.padded_range(np.array([*points, *(corner[axis] for corner in corners)]), log=False)
-        for axis, points in enumerate((chart.x, chart.y))
-    ]
-    if both[0] is None or both[1] is None:
-        return Markup("")
-    frame = svg.Frame(width, 420 if width >= svg.WIDE else 330, left=52, right=18)
-    x = svg.Scale(*both[0], frame.left + 4, frame.plot_right - 4)
-    y = svg.value_scale(*both[1], frame, log=False)
-    picture = Markup("")
-    for index, region in enumerate(chart.regions):
-        pixels = [(x(a), y(b)) for a, b in region.corners]
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in pixels)
-        picture += svg.element("polygon", points=points, class_=f"region r{index % 4}")
-        if pixels:
-            at, height = (sum(p[axis] for p in pixels) / len(pixels) for axis in (0, 1))
-            picture += svg.element("text", region.name, x=at, y=height, class_="label middle")
-    picture += svg.draw_axes(frame, x, y, x.ticks(), (chart.x_label, chart.y_label))
-    slots, marks = group_slots(chart), []
-    for index, (a, b) in enumerate(zip(chart.x.tolist(), chart.y.tolist(), strict=True)):
-        if not (math.isfinite(a) and math.isfinite(b)):
-            continue
-        tone = f"c{slots[chart.groups[index]]}" if chart.groups else "trained"
-        where = f"{chart.x_label} {number(a)}", f"{chart.y_label} {number(b)}"
-        lines = [chart.labels[index], *where]
-        mark = svg.focusable(draw_mark(tone, x(a), y(b), 4.5), lines)
-        marks.append(svg.element("g", mark, class_=tone))
-    described = f"{chart.title}. {len(marks)} points of {chart.y_label} against {chart.x_label}."
-    return svg.draw_figure(frame, described, picture, Markup("").join(marks))
