@@ -221,10 +221,14 @@ def list_stations(
     """List the places of a network where laws can be measured, and what selects them."""
     from rich.console import Console
 
-    from lawscope.cli.scan import find_target_stations
+    from lawscope.capture.stations import stations
+    from lawscope.cli.scan import build_target, explain_failures, quiet_warnings
     from lawscope.report.terminal import render_frame
 
-    Console().print(render_frame(find_target_stations(target, checkpoint).table()))
+    found, model = build_target(target, checkpoint)
+    with quiet_warnings(), explain_failures("The network or its data"):
+        table = stations(model, found.data()).table()
+    Console().print(render_frame(table))
 
 
 @app.command()

@@ -17,8 +17,6 @@ from torch.nn import functional as F
 
 from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Loss
-from lawscope.capture.stations import Stations
-from lawscope.capture.stations import stations as find_stations
 from lawscope.cli.data import Pixels, load_data
 from lawscope.cli.shared import find_place
 from lawscope.cli.target import Target, build_control, load_checkpoint, load_target
@@ -95,13 +93,6 @@ def _known_to(laws: Sequence[str] | None, shared: dict[str, Any]) -> dict[str, A
     chosen = all_laws().values() if laws is None else [find_law(name) for name in laws]
     known = {field.name for law in chosen for field in dataclasses.fields(law.settings)}
     return {name: value for name, value in shared.items() if name in known}
-
-
-def find_target_stations(target: str, checkpoint: Path | None) -> Stations:
-    """Return the stations of a target with its own data."""
-    found, model = build_target(target, checkpoint)
-    with quiet_warnings(), explain_failures("The network or its data"):
-        return find_stations(model, found.data())
 
 
 def _take(loader: Any, samples: int) -> list[Any]:
@@ -202,13 +193,9 @@ def explain_failures(whose: str) -> Iterator[None]:
         yield
     except (LawscopeError, MemoryError):
         raise
-    except SystemExit as leaving:
-        raise LawscopeError(
-            f"{whose} ended the program (SystemExit: {leaving.code}) before the measurement was "
-            "done; take that call out of it. --debug shows where."
-        ) from leaving
-    except Exception as error:
-        raise LawscopeError(
-            f"{whose} raised {type(error).__name__}: {error}. Check that the data fits the "
-            "network; --debug shows where."
-        ) from error
+    except (Exception, SystemExit) as error:
+        said = f"raised {type(error).__name__}: {error}. Check that the data fits the network"
+        if isinstance(error, SystemExit):
+            call = f"the program (SystemExit: {error.code}) before the measurement was done"
+            said = f"ended {call}; take that call out of it"
+        raise LawscopeError(f"{whose} {said}; --debug shows where.") from error

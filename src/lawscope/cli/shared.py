@@ -121,13 +121,12 @@ def find_form(path: Path) -> str:
 
 def write_figure(result: Any, path: Path) -> None:
     """Write what a result plots, in the form that the name of the file says."""
-    form = find_form(path)
     import matplotlib as mpl
 
     mpl.use("agg")
     from lawscope.studies.job import draw
 
-    write_whole(draw(result.plot().figure, form), path)
+    write_whole(draw(result.plot().figure, find_form(path)), path)
 
 
 def find_place() -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lawscope.cli.shared import AsJson, print_json, write_figure
+from lawscope.cli.shared import AsJson, find_form, print_json, write_figure
 
 if TYPE_CHECKING:
     from lawscope.studies.result import StudyResult
@@ -118,6 +118,7 @@ def figure(
     """Draw the figure of a study from its kept numbers."""
     from lawscope.studies.result import load
 
+    find_form(path)
     write_figure(load(name, out, preset), path)
     typer.echo(f"figure: {path}")
 

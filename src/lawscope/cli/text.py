@@ -102,9 +102,11 @@ def _read_own(options: SimpleNamespace, last: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of the law of next-token prediction, with what ``--set`` says at last."""
     if options.dtype not in DTYPES:
         raise LawscopeError(f"--dtype {options.dtype} is not known; choose {', '.join(DTYPES)}.")
-    if options.tokens not in (None, "all") and not options.tokens.isdecimal():
-        raise LawscopeError(f"--tokens {options.tokens} is not a number; give one, or 'all'.")
-    if _count_asked(options) == 0:
+    if options.tokens not in (None, "all"):
+        if not str(options.tokens).isdecimal():
+            raise LawscopeError(f"--tokens {options.tokens} is not a number; give one, or 'all'.")
+        options.tokens = int(str(options.tokens)[:18])
+    if options.tokens == 0:
         raise LawscopeError("--tokens 0 leaves nothing to measure; give more, or 'all'.")
     names = ("precision", "normalization", "folds", "every", "task")
     own = {name: getattr(options, name) for name in names}
@@ -113,11 +115,6 @@ def _read_own(options: SimpleNamespace, last: dict[str, Any]) -> dict[str, Any]:
     if own["task"] not in TASKS:
         raise LawscopeError(f"--task {own['task']} is not known; choose {', '.join(TASKS)}.")
     return own
-
-
-def _count_asked(options: SimpleNamespace) -> int | None:
-    """Return the number of tokens asked for, if it is one."""
-    return None if options.tokens in (None, "all") else int(options.tokens[:18])
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +242,7 @@ def _open(options: SimpleNamespace) -> tuple[LanguageTarget, Windows, list[str],
     with explain_failures("The model"):
         session = Session(loaded.model, loaded.source(first, alone=True))
         width = session.blocks.all[0].shape[-1]
-    most = _count_asked(options)
+    most = None if options.tokens == "all" else options.tokens
     if options.tokens is None:
         most = round(PER_FEATURE * width / SHARES[loaded.task])
     windows = _cut_windows(loaded, length, most, asked=options.tokens is not None)
@@ -323,11 +320,11 @@ def _check_length(windows: Windows, each: int, width: int, options: SimpleNamesp
     count = len(windows.ids)
     have, step = windows.text_tokens + windows.left, windows.text_tokens // count
     needed, enough = (-(-least // each) * step for least in (width + 1, ENOUGH * width))
-    if each * count <= width and _count_asked(options) is not None:
+    if each * count <= width and isinstance(options.tokens, int):
         raise LawscopeError(
-            f"--tokens {_count_asked(options)} is too small: {each * count} of them would be "
-            f"measured, for {width} features; ask for at least {needed}, and {enough} for a line "
-            "that means something."
+            f"--tokens {options.tokens} is too small: {each * count} of them would be measured, "
+            f"for {width} features; ask for at least {needed}, and {enough} for a line that means "
+            "something."
         )
     if each * count <= width:
         raise LawscopeError(
