@@ -26,7 +26,7 @@ def draw_curve(chart: Curve, width: int) -> Markup:
         frame = svg.Frame(width, 330 if chart.log else 250, left=46, right=10)
     # Room for a marker at both ends.
     x = svg.Scale(0, max(1, len(chart.values) - 1), frame.left + 16, frame.plot_right - 12)
-    y = svg.value_scale(*found, frame, chart.log)
+    y = frame.upwards(*found, chart.log)
     ticks, axis = svg.station_axis(chart.stations, chart.unit, x)
     picture = svg.draw_axes(frame, x, y, ticks, (axis, chart.quantity))
     points = Markup("")

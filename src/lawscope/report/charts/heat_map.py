@@ -37,7 +37,13 @@ def draw_heat_map(chart: HeatMap, width: int = WIDTH) -> Markup:
             at = TOP + (index + 0.5) * size + 4
             picture += element("text", shorten(name, 11), x=LEFT - 8, y=at, class_="tick end")
     picture += _scale(chart, TOP + down + 12, across)
-    return draw_figure(frame, _describe(chart), picture)
+    described, known = f"{chart.title}.", chart.values[np.isfinite(chart.values)]
+    if len(known):
+        rows, columns = chart.values.shape
+        ends = [number(float(end)) for end in (known.min(), known.max(), chart.low, chart.high)]
+        described += f" {rows} by {columns} values between {ends[0]} and {ends[1]}, "
+        described += f"colours from {ends[2]} to {ends[3]}."
+    return draw_figure(frame, described, picture)
 
 
 def average_neighbours(values: FloatArray, most: int = MOST_CELLS) -> FloatArray:
@@ -107,14 +113,3 @@ def _scale(chart: HeatMap, y: float, across: float) -> Markup:
     middle = LEFT + across / 2
     parts.append(element("text", chart.scale_label, x=middle, y=y + 38, class_="label middle"))
     return Markup("").join(parts)
-
-
-def _describe(chart: HeatMap) -> str:
-    known = chart.values[np.isfinite(chart.values)]
-    if not len(known):
-        return f"{chart.title}."
-    rows, columns = chart.values.shape
-    return (
-        f"{chart.title}. {rows} by {columns} values between {number(float(known.min()))} and "
-        f"{number(float(known.max()))}, colours from {number(chart.low)} to {number(chart.high)}."
-    )

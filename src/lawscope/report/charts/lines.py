@@ -58,7 +58,7 @@ def draw_lines(chart: Lines, width: int) -> Markup:
     low, high = (float(np.min(chart.x)), float(np.max(chart.x))) if len(chart.x) else (0.0, 1.0)
     high = high if high > low else low + 1
     x = svg.Scale(low, high, frame.left + 16, frame.plot_right - 12, chart.log_x and low > 0)
-    y = svg.value_scale(*found, frame, chart.log)
+    y = frame.upwards(*found, chart.log)
     ticks, label = x.ticks(), f"{chart.x_label}{', log scale' if x.log else ''}"
     if chart.ticks:
         ticks, label = svg.station_axis(chart.ticks, chart.x_label, x)

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from lawscope.arrays import FloatArray
 from lawscope.formatting import short_names
 
+Ticks = list[tuple[float, str]]  # values with their labels
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MOST_TICKS = 8
 LETTER = 7.0  # width of a tick's letter in pixels
@@ -41,6 +42,10 @@ class Frame:
     def plot_bottom(self) -> int:
         return self.height - self.bottom
 
+    def upwards(self, low: float, high: float, log: bool) -> Scale:
+        """Return the scale from values to pixels."""
+        return Scale(low, high, self.plot_bottom - 8, self.top, log)
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -62,7 +67,7 @@ class Scale:
         """Return the pixel of ``value``, or of the end of the scale it lies beyond."""
         return self(min(max(value, self.low), self.high))
 
-    def ticks(self) -> list[tuple[float, str]]:
+    def ticks(self) -> Ticks:
         """Return round values on the scale, with their labels."""
         values = (log_ticks if self.log else linear_ticks)(self.low, self.high)
         return [(value, tick_label(value)) for value in values]
@@ -174,7 +179,7 @@ def padded_range(values: FloatArray, log: bool, least: float = 0.01) -> tuple[fl
     return low - pad, high + pad
 
 
-def station_axis(names: Sequence[str], unit: str, x: Scale) -> tuple[list[tuple[float, str]], str]:
+def station_axis(names: Sequence[str], unit: str, x: Scale) -> tuple[Ticks, str]:
     """Return ticks and label of an axis: short names where all fit, else their numbers."""
     short = short_names(names)
     letters = (x(1) - x(0)) / LETTER - 1
@@ -184,19 +189,8 @@ def station_axis(names: Sequence[str], unit: str, x: Scale) -> tuple[list[tuple[
     return [(float(index), str(index)) for index in indices], f"{unit} index"
 
 
-def value_scale(low: float, high: float, frame: Frame, log: bool) -> Scale:
-    """Return the scale from values to pixels, upwards."""
-    return Scale(low, high, frame.plot_bottom - 8, frame.top, log=log)
-
-
-def draw_axes(
-    frame: Frame,
-    x: Scale,
-    y: Scale,
-    x_ticks: Sequence[tuple[float, str]],
-    labels: tuple[str, str],
-) -> Markup:
-    """Return hairlines with their numbers, the axis with ``x_ticks`` under it, and both labels."""
+def draw_axes(frame: Frame, x: Scale, y: Scale, ticks: Ticks, labels: tuple[str, str]) -> Markup:
+    """Return hairlines with their numbers, the axis with ``ticks`` under it, and both labels."""
     left, right, base = frame.left, frame.plot_right, frame.plot_bottom
     parts: list[Markup] = []
     for value, label in y.ticks():
@@ -206,7 +200,7 @@ def draw_axes(
             element("text", label, x=left - 8, y=height + 4, class_="tick end"),
         ]
     parts.append(element("line", x1=left, x2=right, y1=base, y2=base, class_="axis"))
-    for position, text in x_ticks:
+    for position, text in ticks:
         place = x(position)
         parts += [
             element("line", x1=place, x2=place, y1=base, y2=base + 4, class_="axis"),
