@@ -212,10 +212,10 @@ def find_schema(schema: str) -> type[Result]:
 
 def _as_json(result: Result) -> tuple[str, dict[str, Any]]:
     """Return the JSON, and the arrays to store beside it where it would be long."""
-    text, arrays = json.dumps(encode(result), allow_nan=False, ensure_ascii=False), {}
+    arrays: dict[str, Any] = {}
+    text = json.dumps(encode(result), allow_nan=False, ensure_ascii=False)
     if len(text) > LONG:
-        document = encode(result, aside=arrays)
-        text = json.dumps(document, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(encode(result, arrays), allow_nan=False, ensure_ascii=False)
     # A name with bytes that are not text is written as JSON does it in ASCII: \udcff.
     return text.encode("utf-8", "backslashreplace").decode(), arrays
 

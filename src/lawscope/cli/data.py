@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,56 +18,50 @@ from lawscope.zoo.images.catalogue import find_data
 from lawscope.zoo.images.folder import resize
 from lawscope.zoo.images.sampling import balanced
 
-SCALES = ("-1:1", "0:1", "none")
+# What pixels in [−1, 1] plus 1 are multiplied by, and the range that this gives.
+SCALES = {
+    "-1:1": (None, "[−1, 1]"),
+    "0:1": (0.5, "[0, 1]"),
+    "none": (127.5, "[0, 255], as they are"),
+}
 
 
-@dataclass(frozen=True)
-class Pixels:
-    """How pixels become inputs: scaled to a range, then (x − mean)/std per channel."""
+def check_pixels(options: SimpleNamespace) -> None:
+    """Refuse what makes no sense of --scale, --mean and --std, before anything is loaded."""
+    if options.scale not in SCALES:
+        raise LawscopeError(f"--scale {options.scale} is not known; choose {', '.join(SCALES)}.")
+    if (options.mean is None) != (options.std is None):
+        raise LawscopeError("--mean and --std go together: one number, or one per channel.")
+    if options.mean is not None and options.scale == "none":
+        raise LawscopeError("--mean and --std are of pixels in [0, 1]; leave --scale out.")
 
-    scale: str = "-1:1"
-    mean: str | None = None
-    std: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.scale not in SCALES:
-            raise LawscopeError(f"--scale {self.scale} is not known; choose {', '.join(SCALES)}.")
-        if (self.mean is None) != (self.std is None):
-            raise LawscopeError("--mean and --std go together: one number, or one per channel.")
-        if self.mean is not None and self.scale == "none":
-            raise LawscopeError("--mean and --std are of pixels in [0, 1]; leave --scale out.")
+def scale_pixels(inputs: Tensor, options: SimpleNamespace) -> tuple[Tensor, str]:
+    """Return inputs (n, C, …) in [−1, 1] as asked for, and what was done to them."""
+    factor, words = SCALES[options.scale]
+    if options.mean is None:
+        scaled = inputs if factor is None else (inputs + 1) * factor
+        return scaled, f"pixels scaled to {words}"
+    mean, std = (_read_column(name, getattr(options, name), inputs) for name in ("mean", "std"))
+    said = f"pixels scaled to [0, 1], then by mean {options.mean} and std {options.std}"
+    return ((inputs + 1) / 2 - mean) / std, said
 
-    def apply(self, inputs: Tensor) -> Tensor:
-        """Return inputs (n, C, …) in [−1, 1] as asked for."""
-        if self.mean is not None:
-            unit = (inputs + 1) / 2
-            return (unit - self._column("mean", inputs)) / self._column("std", inputs)
-        if self.scale == "0:1":
-            return (inputs + 1) / 2
-        return inputs if self.scale == "-1:1" else (inputs + 1) * 127.5
 
-    def _column(self, name: str, inputs: Tensor) -> Tensor:
-        written = getattr(self, name)
-        try:
-            numbers = [float(part) for part in written.split(",")]
-        except ValueError:
-            raise LawscopeError(f"--{name} {written} is not a number or a list of them.") from None
-        if len(numbers) not in (1, inputs.shape[1]) or (name == "std" and min(numbers) <= 0):
-            raise LawscopeError(
-                f"--{name} {written} does not fit {inputs.shape[1]} channel(s); give one positive "
-                "number, or one per channel with commas."
-            )
-        return torch.tensor(numbers).view(1, -1, *[1] * (inputs.dim() - 2))
-
-    def __str__(self) -> str:
-        if self.mean is not None:
-            return f"pixels scaled to [0, 1], then by mean {self.mean} and std {self.std}"
-        ranges = {"-1:1": "[−1, 1]", "0:1": "[0, 1]", "none": "[0, 255], as they are"}
-        return f"pixels scaled to {ranges[self.scale]}"
+def _read_column(name: str, written: str, inputs: Tensor) -> Tensor:
+    try:
+        numbers = [float(part) for part in written.split(",")]
+    except ValueError:
+        raise LawscopeError(f"--{name} {written} is not a number or a list of them.") from None
+    if len(numbers) not in (1, inputs.shape[1]) or (name == "std" and min(numbers) <= 0):
+        raise LawscopeError(
+            f"--{name} {written} does not fit {inputs.shape[1]} channel(s); give one positive "
+            "number, or one per channel with commas."
+        )
+    return torch.tensor(numbers).view(1, -1, *[1] * (inputs.dim() - 2))
 
 
 def load_data(
-    options: SimpleNamespace, model: nn.Module, pixels: Pixels
+    options: SimpleNamespace, model: nn.Module
 ) -> tuple[DataLoader[Any], tuple[str, ...], str]:
     """Return batches for ``model``, the names of the classes, and what was done to the pixels.
 
@@ -89,7 +82,7 @@ def load_data(
         x, y = balanced(x, y, _even(np.bincount(y), samples), options.seed)
     inputs, said = as_inputs(x, flatten=False), ""
     if x.dtype == np.uint8:
-        inputs, said = pixels.apply(inputs), str(pixels)
+        inputs, said = scale_pixels(inputs, options)
     # In the first floating-point type that is not packed.
     floats = (p.dtype for p in model.parameters() if p.is_floating_point())
     inputs = inputs.to(next((kind for kind in floats if kind.itemsize > 1), torch.float32))

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Loss
-from lawscope.cli.data import Pixels, load_data
+from lawscope.cli.data import check_pixels, load_data
 from lawscope.cli.shared import find_place
 from lawscope.cli.target import Target, build_control, load_checkpoint, load_target
 from lawscope.data.source import Source
@@ -39,7 +39,7 @@ def scan_target(options: SimpleNamespace) -> Report:
     if find_place()[1] > 1:
         raise LawscopeError("Labelled data is scanned in one process; leave torchrun out.")
     laws, settings = split_names(options.laws), read_set_options(options.set_ or ())
-    pixels = Pixels(options.scale, options.mean, options.std)
+    check_pixels(options)
     announce(f"loading {options.target}")
     found, model = build_target(options.target, options.checkpoint)
     name = f"{found.name} · {options.checkpoint.name}" if options.checkpoint else found.name
@@ -59,7 +59,7 @@ def scan_target(options: SimpleNamespace) -> Report:
             if options.samples is not None:
                 loader = _take(loader, options.samples)
         else:
-            loader, names, said = load_data(options, model, pixels)
+            loader, names, said = load_data(options, model)
         control = None
         if options.control:
             control = build_control(found, model, options.checkpoint, where)
