@@ -52,9 +52,11 @@ Weights = Annotated[
 
 def _panel(title: str, **common: Any) -> Callable[..., Any]:
     """Return how to make an option of this part of the help, from its help and its names."""
-    return lambda words, *names, **more: typer.Option(
-        *names, help=words, rich_help_panel=title, **common, **more
-    )
+
+    def option(words: str, *names: str, **more: Any) -> Any:
+        return typer.Option(*names, help=words, rich_help_panel=title, **common, **more)
+
+    return option
 
 
 _data = _panel("Data sets (with --data)")

@@ -262,7 +262,7 @@ def _find_kept(options: SimpleNamespace) -> Path | None:
     """Return the file that keeps an interrupted scan; an old one is gone unless it is resumed."""
     if options.folder is None:
         return None
-    path, world = options.folder / UNFINISHED, find_place()[1]
+    path, world = Path(options.folder, UNFINISHED), find_place()[1]
     parts = sorted(options.folder.glob(f"{path.stem}*{path.suffix}"))
     saved_by = {int((re.findall(r"-\d+of(\d+)$", part.stem) or [1])[0]) for part in parts}
     if options.resume and saved_by - {world}:

@@ -42,9 +42,9 @@ def draw_bars(chart: Bars, width: int) -> Markup:
     described = f"{chart.title}."
     if np.isfinite(chart.values).any():
         longest, least = (int(find(chart.values)) for find in (np.nanargmax, np.nanargmin))
-        notes = chart.notes or [""] * len(names)
-        described += f" {len(names)} bars; the longest is {chart.labels[longest]} {notes[longest]},"
-        described += f" the shortest {chart.labels[least]} {notes[least]}."
+        said = chart.notes or [""] * len(names)
+        described += f" {len(names)} bars; the longest is {chart.labels[longest]} {said[longest]},"
+        described += f" the shortest {chart.labels[least]} {said[least]}."
     return draw_figure(frame, described, picture)
 
 
