@@ -43,7 +43,7 @@ def command(folder: Path) -> list[str]:
 
 def prepare(folder: Path) -> None:
     (folder / "own.py").write_text(folders.OWN)
-    (folder / "long.txt").write_text(folders.text(1200))
+    (folder / "long.txt").write_text(folders.text(500))
     (folder / "short.txt").write_text(folders.text(150))
     # NaN for a token that only the second batch of windows holds.
     words = "abc " * 64 + "abq " * 64 + "abc " * 640

@@ -54,7 +54,7 @@ def _panel(title: str, **common: Any) -> Callable[..., Any]:
     """Return how to make an option of this part of the help, from its help and its names."""
 
     def option(words: str, *names: str, **more: Any) -> Any:
-        return typer.Option(*names, help=words, rich_help_panel=title, **common, **more)
+        return typer.Option(*names, help=words, rich_help_panel=title, **(common | more))
 
     return option
 
