@@ -14,7 +14,7 @@ def stderr(monkeypatch):
     """What a terminal would show."""
     text = io.StringIO()
     monkeypatch.setattr(
-        "rich.console.Console", lambda **_: Console(file=text, force_terminal=True, width=120)
+        module, "Console", lambda **_: Console(file=text, force_terminal=True, width=120)
     )
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
     return text

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import save
 
 import lawscope as ls
 from lawscope.documents import decode, encode
@@ -86,6 +87,39 @@ def test_a_missing_array_deep_inside_is_said_and_not_left_as_a_placeholder(tmp_p
     (tmp_path / "deep.lawscope.json.safetensors").unlink()
     with pytest.raises(ls.LawscopeError, match="keep the two together"):
         ls.load(path)
+
+
+def test_a_shorter_result_leaves_no_arrays_of_the_longer_one_behind(tmp_path):
+    path, beside = tmp_path / "r.json", tmp_path / "r.json.safetensors"
+    sample(length=300_000).save(path)
+    assert beside.exists()
+    sample().save(path)
+    assert not beside.exists()
+    assert ls.load(path).table.tolist() == [0, 1, 2]
+    # What somebody else put there stays.
+    for content in (save({"weight": np.zeros(3)}), b"no arrays"):
+        beside.write_bytes(content)
+        sample().save(path)
+        assert beside.read_bytes() == content
+
+
+@pytest.mark.parametrize("path", [None, 3, [], "a\0b"])
+def test_what_is_not_a_path_is_said_in_a_sentence(path):
+    with pytest.raises(ls.LawscopeError, match=r"cannot be read .* give a saved result"):
+        ls.load(path)
+
+
+@pytest.mark.parametrize("length", [3, 300_000])
+def test_names_that_are_not_text_come_back(tmp_path, length):
+    """As os.fsdecode gives them for a folder whose name is not UTF-8."""
+    odd = dataclasses.replace(
+        sample(1.0, length),
+        settings={"class": "caf\udce9", "by class": {"caf\udce9": np.arange(length)}},
+    )
+    for name in ("odd.json", "odd.html"):
+        back = ls.load(odd.save(tmp_path / name))
+        assert back.settings["class"] == "caf\udce9"
+        assert list(back.settings["by class"]["caf\udce9"]) == list(range(length))
 
 
 def test_an_empty_array_keeps_its_shape():

@@ -72,13 +72,21 @@ def decode(value: Any, hint: Any, aside: Mapping[str, Any] | None = None) -> Any
     if origin in (Union, types.UnionType):
         return _decode_union(value, inner, aside)
     if hint is Any or isinstance(hint, str):
-        return _decode_any(value, aside)
+        if isinstance(value, Mapping):
+            return {k: decode(v, Any, aside) for k, v in value.items()}
+        if isinstance(value, list):
+            return [decode(item, Any, aside) for item in value]
+        return _NAMES.get(value, value) if isinstance(value, str) else value
     if origin is Literal:
         return value
     if hint is float:
         return _NAMES.get(value, value) if isinstance(value, str) else float(value)
     if origin is np.ndarray or hint is np.ndarray:
-        return _decode_array(value, get_args(inner[1])[0] if inner else np.float64)
+        dtype = get_args(inner[1])[0] if inner else Any
+        dtype = np.float64 if dtype is Any else dtype
+        # numpy reads the names of what is not finite as float() does.
+        empty = isinstance(value, Mapping)
+        return np.empty(value["shape"], dtype) if empty else np.array(value, dtype)
     if origin is tuple:
         kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
         return tuple(decode(v, kind, aside) for v, kind in zip(value, kinds, strict=True))
@@ -87,7 +95,12 @@ def decode(value: Any, hint: Any, aside: Mapping[str, Any] | None = None) -> Any
     if origin is not None and isinstance(value, list):
         return [decode(v, inner[0] if inner else Any, aside) for v in value]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return decode_fields(value, _class_of(value, hint), aside)
+        schema = value.get("schema")
+        if schema not in (None, getattr(hint, "schema", None)):
+            from lawscope.result import find_schema
+
+            hint = find_schema(schema)  # a subclass of the hint
+        return decode_fields(value, hint, aside)
     if isinstance(hint, type) and hasattr(hint, "_fields"):
         hints = get_type_hints(hint)
         return hint(**{name: decode(value[name], hints[name], aside) for name in value})
@@ -103,18 +116,9 @@ def decode_fields(
     return kind(**{n: decode(v, hints[n], aside) for n, v in document.items() if n in known})
 
 
-def _class_of(document: Mapping[str, Any], hint: type) -> type:
-    """Return the class that a document with a schema is of; a subclass of the hint, maybe."""
-    schema = document.get("schema")
-    if schema is None or schema == getattr(hint, "schema", None):
-        return hint
-    from lawscope.result import find_schema
-
-    return find_schema(schema)
-
-
 def _encode_array(array: Any, aside: dict[str, Any] | None, path: str) -> Any:
-    name = path.removesuffix(".")
+    # The names in the file beside the document are text; a class read from a folder may not be.
+    name = path.removesuffix(".").encode("utf-8", "backslashreplace").decode()
     if aside is not None and array.size >= ASIDE_ENTRIES and array.dtype.kind in "fiub":
         aside[name] = np.ascontiguousarray(array)
         return {"array": name}
@@ -122,13 +126,6 @@ def _encode_array(array: Any, aside: dict[str, Any] | None, path: str) -> Any:
         return {"shape": list(array.shape)}
     finite = array.dtype.kind != "f" or np.isfinite(array).all()
     return array.tolist() if finite else encode(array.tolist())
-
-
-def _decode_array(value: Any, dtype: Any) -> Any:
-    kind = np.float64 if dtype is Any else dtype
-    if isinstance(value, Mapping):
-        return np.empty(value["shape"], dtype=kind)
-    return np.array(_decode_any(value, None), dtype=kind)
 
 
 def _decode_union(value: Any, kinds: tuple[Any, ...], aside: Mapping[str, Any] | None) -> Any:
@@ -146,18 +143,6 @@ def _decode_union(value: Any, kinds: tuple[Any, ...], aside: Mapping[str, Any] |
             raise
         except (TypeError, ValueError, AttributeError, KeyError):
             continue
-    return value
-
-
-def _decode_any(value: Any, aside: Mapping[str, Any] | None) -> Any:
-    if isinstance(value, str):
-        return _NAMES.get(value, value)
-    if isinstance(value, list):
-        return [_decode_any(item, aside) for item in value]
-    if isinstance(value, Mapping):
-        if set(value) == {"array"}:
-            return decode(value, Any, aside)
-        return {k: _decode_any(v, aside) for k, v in value.items()}
     return value
 
 

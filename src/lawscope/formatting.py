@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any
 
 MISSING = "–"
 MOST_ENTRIES = 8  # of a list of settings that are shown
+ARROW = " → "  # between the parts of a station's name, as are dots
+_JOINTS = re.compile(rf"\.|{ARROW}")
 _PERCENT = re.compile(r"(?<=\d)%")
 _MINUS = re.compile(r"(?:(?<=^)|(?<=[\s(\[,;:<>≤≥≈]))-(?=[\d.∞])|(?<=\de)-(?=\d)")
 
@@ -131,6 +133,28 @@ def one_of(granularity: str) -> str:
     return {"layers": "layer", "blocks": "block"}.get(granularity, "station")
 
 
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return the names without the leading and trailing parts that all long names share.
+
+    A number keeps the part before it; a name of one part ("input") stays as it is and takes no
+    part in the comparison. What follows an arrow goes where the rest says enough. The short names
+    are as different from one another as the given ones.
+
+    Example:
+        >>> short_names(["input", "bert.encoder.layer.0.output.norm", "bert.encoder.layer.1.output.norm"])
+        ['input', 'layer.0', 'layer.1']
+        >>> short_names(["layers.0", "layers.1"])
+        ['layers.0', 'layers.1']
+        >>> short_names(["conv1 → relu()", "conv2 → relu()#2"])
+        ['conv1', 'conv2']
+    """  # noqa: E501
+    heads = [name.split(ARROW)[0] for name in names]
+    shorter = _drop_shared(heads if len(set(heads)) == len(set(names)) else list(names))
+    while shorter != (again := _drop_shared(shorter)):
+        shorter = again
+    return shorter if len(set(shorter)) == len(set(names)) else list(names)
+
+
 def typeset(sentence: str) -> str:
     """Return a sentence with percent signs set apart and real minus signs before numbers.
 
@@ -154,10 +178,11 @@ def describe_settings(settings: Mapping[str, Any], prefix: str = "") -> list[tup
     for key, value in settings.items():
         if isinstance(value, Mapping):
             rows += describe_settings(value, f"{prefix}{key}.")
-        elif str(key).endswith("_bytes") and isinstance(value, int | float):
-            rows.append((f"{prefix}{_words(key.removesuffix('_bytes'))}", _bytes(value)))
-        else:
-            rows.append((f"{prefix}{_words(key)}", _describe(value)))
+            continue
+        name, words = str(key), _describe(value)
+        if name.endswith("_bytes") and isinstance(value, int | float):
+            name, words = name.removesuffix("_bytes"), _bytes(value)
+        rows.append((prefix + name.replace("_", " "), words))
     return rows
 
 
@@ -179,16 +204,38 @@ def _describe(value: Any) -> str:
 
 
 def _bytes(size: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.4g} {unit}"
-        size /= 1000
-    return f"{size:.4g} TB"
-
-
-def _words(key: object) -> str:
-    return str(key).replace("_", " ")
+    power = next((power for power in range(4) if size < 1000 ** (power + 1)), 4)
+    return f"{size / 1000**power:.4g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def _minus(text: str) -> str:
     return text.replace("-", "−")
+
+
+def _drop_shared(names: list[str]) -> list[str]:
+    """Drop what all names of several parts share; nothing from the others."""
+    parts = [_JOINTS.split(name) for name in names]
+    long = [each for each in parts if len(each) > 1]
+    if len(long) < 2 or all(each == long[0] for each in long):
+        return names
+    room = min(map(len, long)) - 1
+    head = min(_count_shared(long), room)
+    if any(each[head].isdigit() for each in long):
+        head = max(0, head - 1)
+    tail = min(_count_shared([each[::-1] for each in long]), room - head)
+    return [
+        name if len(each) == 1 else _cut(name, head, tail)
+        for name, each in zip(names, parts, strict=True)
+    ]
+
+
+def _cut(name: str, head: int, tail: int) -> str:
+    joints = list(_JOINTS.finditer(name))
+    start = joints[head - 1].end() if head else 0
+    return name[start : joints[-tail].start() if tail else len(name)]
+
+
+def _count_shared(parts: list[list[str]]) -> int:
+    """Return how many first parts are the same everywhere."""
+    columns = zip(*parts, strict=False)
+    return len(list(takewhile(lambda column: len(set(column)) == 1, columns)))

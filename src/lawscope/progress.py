@@ -6,11 +6,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.progress import ProgressColumn, Task
-    from rich.text import Text
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.progress import TimeElapsedColumn as Elapsed
+from rich.progress import TimeRemainingColumn as Remaining
+from rich.text import Text
 
 PATIENCE_SECONDS = 0.5
 Advance = Callable[[int], None]
@@ -35,12 +36,7 @@ def progress(
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda steps: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn as Elapsed
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    columns = (_step_column(unit), BarColumn(), Elapsed(), TextColumn("left"), Remaining())
+    columns = (_Step(unit), BarColumn(), Elapsed(), TextColumn("left"), Remaining())
     console = Console(stderr=True)
     bar = Progress(TextColumn("{task.description}"), *columns, console=console, transient=True)
     task = bar.add_task(description, total=total, completed=done)
@@ -61,17 +57,15 @@ def announce(sentence: str) -> None:
         sys.stderr.write(f"{sentence} …\n")
 
 
-def _step_column(unit: str) -> ProgressColumn:
-    from rich.progress import ProgressColumn
-    from rich.text import Text
+class _Step(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
 
-    class Step(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            done, of = int(task.completed), "" if task.total is None else f" of {task.total:,.0f}"
-            if unit.endswith("s"):
-                speed = "" if task.speed is None else f", {task.speed:,.0f} per second"
-                return Text(f"{done:,}{of} {unit}{speed}")
-            under_way = done + 1 if task.total is None else min(done + 1, int(task.total))
-            return Text(f"{unit} {under_way:,}{of}")
-
-    return Step()
+    def render(self, task: Task) -> Text:
+        done, of = int(task.completed), "" if task.total is None else f" of {task.total:,.0f}"
+        if self.unit.endswith("s"):
+            speed = "" if task.speed is None else f", {task.speed:,.0f} per second"
+            return Text(f"{done:,}{of} {self.unit}{speed}")
+        under_way = done + 1 if task.total is None else min(done + 1, int(task.total))
+        return Text(f"{self.unit} {under_way:,}{of}")

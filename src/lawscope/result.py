@@ -18,7 +18,8 @@ from lawscope.section import Section
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LONG = 2**20  # bytes of JSON from which long arrays are stored in a file beside it
+LONG = 2**20  # letters of JSON from which long arrays are stored in a file beside it
+OURS = {"written by": "lawscope"}  # in that file
 DATA_ELEMENT = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 _SCHEMAS: dict[str, type[Result]] = {}
 # Modules that define results which no law registers.
@@ -99,11 +100,14 @@ class Result:
             from lawscope.report.markdown import render_markdown
 
             text, arrays = render_markdown(self), {}
+        beside = _beside(path)
         if arrays:
             from safetensors.numpy import save
 
-            write_whole(save(arrays), _beside(path))
+            write_whole(save(arrays, OURS), beside)
         write_whole(text, path)
+        if not arrays and _is_ours(beside):
+            beside.unlink()  # of a longer result that was saved here before
         return path
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -165,10 +169,10 @@ def load(path: str | Path) -> Any:
         ...     load(saved) == peel([100, 100, 10])
         True
     """
-    path = Path(path)
     try:
+        path = Path(path)
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (TypeError, OSError, ValueError) as error:
         raise LawscopeError(f"{path} cannot be read ({error}); give a saved result.") from error
     if path.suffix.lower() in (".html", ".htm"):
         found = DATA_ELEMENT.search(text)
@@ -208,16 +212,26 @@ def find_schema(schema: str) -> type[Result]:
 
 def _as_json(result: Result) -> tuple[str, dict[str, Any]]:
     """Return the JSON, and the arrays to store beside it where it would be long."""
-    text = json.dumps(encode(result), allow_nan=False, ensure_ascii=False)
-    if len(text) <= LONG:
-        return text, {}
     arrays: dict[str, Any] = {}
-    document = encode(result, aside=arrays)
-    return json.dumps(document, allow_nan=False, ensure_ascii=False), arrays
+    text = json.dumps(encode(result), allow_nan=False, ensure_ascii=False)
+    if len(text) > LONG:
+        text = json.dumps(encode(result, arrays), allow_nan=False, ensure_ascii=False)
+    # A name with bytes that are not text is written as JSON does it in ASCII: \udcff.
+    return text.encode("utf-8", "backslashreplace").decode(), arrays
 
 
 def _beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.safetensors")
+
+
+def _is_ours(place: Path) -> bool:
+    from safetensors import safe_open
+
+    try:
+        with safe_open(place, "np") as file:
+            return bool(file.metadata() == OURS)
+    except Exception:  # there is none, or none that can be read
+        return False
 
 
 def _arrays_beside(path: Path) -> dict[str, Any]:

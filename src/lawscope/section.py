@@ -98,30 +98,7 @@ class HeatMap:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Region:
-    """A named part of a plane: the polygon through ``corners``."""
-
-    name: str
-    corners: Sequence[tuple[float, float]]
-
-
-@dataclass(frozen=True, eq=False)
-class Plane:
-    """Points in a plane, with the regions (phases) that they may lie in."""
-
-    title: str
-    x: FloatArray  # shape (n,)
-    y: FloatArray
-    labels: Sequence[str]  # one per point
-    x_label: str
-    y_label: str
-    regions: Sequence[Region] = ()  # drawn behind the points
-    groups: Sequence[str] = ()  # of each point, for its colour; empty for one colour
-    note: str = ""
-
-
-Chart = Curve | Lines | Bars | HeatMap | Plane
+Chart = Curve | Lines | Bars | HeatMap
 
 
 @dataclass(frozen=True, eq=False)

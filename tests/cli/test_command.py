@@ -288,18 +288,12 @@ def test_control_c_says_stopped(lawscope, tmp_path):
     (tmp_path / "slow.py").write_text(
         NET + "\nimport os, signal\ndef data():\n    os.kill(os.getpid(), signal.SIGINT)\n"
     )
-    command = [sys.executable, "-m", "lawscope", "scan", "slow.py"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, preexec_fn=_hear_interrupts
-    )
-    assert done.returncode == 130
-    assert done.stderr.strip() == "lawscope: Stopped."
-    assert done.stdout == ""
-
-
-def _hear_interrupts():
-    """Where the tests run in the background ctrl-C is ignored, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Where the tests run in the background ctrl-C is ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert lawscope("scan", "slow.py") == (130, "", "lawscope: Stopped.\n")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_closed_pipe_does_not_cost_the_files(tmp_path):
@@ -391,8 +385,7 @@ def test_help_is_quick_and_imports_no_torch():
     assert "scan" in done.stdout
     assert "demo" in done.stdout
     assert " torch\n" not in done.stderr
-    best = min(_seconds([sys.executable, "-m", "lawscope", "--help"]) for _ in range(5))
-    assert best < 0.5
+    assert any(_seconds([sys.executable, "-m", "lawscope", "--help"]) < 0.5 for _ in range(5))
 
 
 def _seconds(command):

@@ -1,37 +1,49 @@
 """The answer of several processes is that of one."""
 
+import inspect
 import json
 import os
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
-import torch.multiprocessing as mp
 from tests.cli import language_folders as folders
 
-from lawscope.cli.processes import find_place, join_processes
-from lawscope.cli.text import TextRequest, scan_text
+from lawscope.cli.app import run, scan
+from lawscope.cli.shared import find_place, join_processes
+from lawscope.cli.text import scan_text
+
+WORLD = 3
+ROOT = Path(__file__).parents[2]
 
 
-def requests(folder: Path) -> dict[str, TextRequest]:
+def cases(folder: Path) -> dict[str, SimpleNamespace]:
     """Uneven shards; fewer batches than processes; a mistake that one process meets."""
-    plain = TextRequest(str(folder / "own.py"), [folder / "long.txt"], window=32, tokens="all")
-    return {
-        "uneven": plain,
-        "few": replace(plain, text=[folder / "short.txt"], batch_size=16),
-        "nan": replace(
-            plain, target=str(folder / "sick.py"), text=[folder / "long-q.txt"], control=False
-        ),
+    known = {name: each.default for name, each in inspect.signature(scan).parameters.items()}
+    own, sick = str(folder / "own.py"), str(folder / "sick.py")
+    asked = {
+        "uneven": {"target": own, "text": [folder / "long.txt"]},
+        "few": {"target": own, "text": [folder / "short.txt"], "batch_size": 16},
+        "nan": {"target": sick, "text": [folder / "long-q.txt"], "control": False},
     }
+    same = {"window": 32, "tokens": "all", "folder": None}
+    return {name: SimpleNamespace(**known | same | each) for name, each in asked.items()}
+
+
+def command(folder: Path) -> list[str]:
+    """The first case on the command line."""
+    options = ("--window", "32", "--tokens", "all", "--json", "--out", folder / "here")
+    target = ("lawscope", "scan", folder / "own.py", "--text", folder / "long.txt")
+    return [str(word) for word in (*target, *options)]
 
 
 def prepare(folder: Path) -> None:
     (folder / "own.py").write_text(folders.OWN)
-    (folder / "long.txt").write_text(folders.text(1200))
+    (folder / "long.txt").write_text(folders.text(500))
     (folder / "short.txt").write_text(folders.text(150))
     # NaN for a token that only the second batch of windows holds.
     words = "abc " * 64 + "abq " * 64 + "abc " * 640
@@ -42,21 +54,26 @@ def prepare(folder: Path) -> None:
     )
 
 
-def work(rank: int, world: int, folder: str, ports: list[int], answers: dict) -> None:
+def work(folder: str, *ports: str) -> None:
+    """In every process of torchrun: each case in a group of its own, then the command itself."""
     torch.set_num_threads(1)
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world))
-    os.environ["MASTER_ADDR"] = "127.0.0.1"
-    for port, (name, request) in zip(ports, requests(Path(folder)).items(), strict=True):
-        os.environ["MASTER_PORT"] = str(port)
+    given, answers = dict(os.environ), {}
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
+    for port, (name, options) in zip(ports, cases(Path(folder)).items(), strict=True):
+        os.environ["MASTER_PORT"] = port
         try:
-            answers[rank, name] = scan_text(request).to_dict()
+            answers[name] = scan_text(options).to_dict()
         except BaseException as error:
-            answers[rank, name] = f"{type(error).__name__}: {error}"
+            answers[name] = f"{type(error).__name__}: {error}"
+    Path(folder, f"rank-{find_place()[0]}.json").write_text(json.dumps(answers))
+    os.environ.update(given)
+    sys.argv = command(Path(folder))
+    run()
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[str]:
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in held]
+    ports = [str(server.getsockname()[1]) for server in held]
     for server in held:
         server.close()
     return ports
@@ -73,28 +90,35 @@ def same(ours: dict, theirs: dict) -> None:
                 assert np.allclose(ends, alone["fit"]["interval"][name], rtol=0, atol=1e-12)
 
 
-def test_shards_merge_to_the_answer_of_one_process(tmp_path):
+def test_shards_merge_to_the_answer_of_one_process_which_is_printed_once(tmp_path):
     prepare(tmp_path)
-    world = 3
-    with mp.Manager() as manager:
-        answers = manager.dict()
-        mp.spawn(work, (world, str(tmp_path), free_ports(3), answers), nprocs=world)
-        answers = dict(answers)
-    for name in ("uneven", "few"):
-        assert isinstance(answers[0, name], dict), answers[0, name]
-        alone = scan_text(requests(tmp_path)[name]).to_dict()
-        for rank in range(world):
-            same(answers[rank, name]["results"]["next_token"], alone["results"]["next_token"])
-        assert answers[0, name]["settings"]["processes"] == world
-        batches = -(-alone["settings"]["windows"] // alone["settings"]["batch_size"])
-        assert batches % world != 0
-        assert (batches < world) == (name == "few")
+    launched = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        "--nproc-per-node", str(WORLD), __file__, str(tmp_path), *free_ports(3),
+    ]  # fmt: skip
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    done = subprocess.run(launched, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads((tmp_path / f"rank-{r}.json").read_text()) for r in range(WORLD)]
+    alone = {name: scan_text(cases(tmp_path)[name]).to_dict() for name in ("uneven", "few")}
+    for name, expected in alone.items():
+        assert isinstance(answers[0][name], dict), answers[0][name]
+        for answer in answers:
+            same(answer[name]["results"]["next_token"], expected["results"]["next_token"])
+        assert answers[0][name]["settings"]["processes"] == WORLD
+        batches = -(-expected["settings"]["windows"] // expected["settings"]["batch_size"])
+        assert batches % WORLD != 0
+        assert (batches < WORLD) == (name == "few")
     # What one process cannot do ends all of them, and the first one says it.
-    for rank in range(world):
-        assert answers[rank, "nan"].startswith(
-            ("LawscopeError: Block", "OtherRankFailedError: Rank")
-        )
-        assert "NaN" in answers[rank, "nan"]
+    for answer in answers:
+        assert answer["nan"].startswith(("LawscopeError: Block", "OtherRankFailedError: Rank"))
+        assert "NaN" in answer["nan"]
+    document = json.loads(done.stdout)
+    assert document["settings"]["processes"] == WORLD
+    same(document["results"]["next_token"], alone["uneven"]["results"]["next_token"])
+    names = sorted(path.name for path in (tmp_path / "here").iterdir())
+    assert names == ["report.html", "run.lawscope.json"]
 
 
 def test_one_process_needs_no_group(monkeypatch):
@@ -105,22 +129,5 @@ def test_one_process_needs_no_group(monkeypatch):
         assert not torch.distributed.is_initialized()
 
 
-def test_torchrun_prints_once_what_one_process_prints(tmp_path):
-    prepare(tmp_path)
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-        "-m", "lawscope", "scan", tmp_path / "own.py", "--text", tmp_path / "long.txt",
-        "--window", "32", "--tokens", "all", "--json", "--out", tmp_path / "here",
-    ]  # fmt: skip
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True, text=True, env=environment, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert document["settings"]["processes"] == 2
-    alone = scan_text(requests(tmp_path)["uneven"]).to_dict()["results"]["next_token"]
-    same(document["results"]["next_token"], alone)
-    names = sorted(path.name for path in (tmp_path / "here").iterdir())
-    assert names == ["report.html", "run.lawscope.json"]
+if __name__ == "__main__":
+    work(*sys.argv[1:])

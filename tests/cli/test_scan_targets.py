@@ -131,7 +131,7 @@ def test_data_comes_in_the_precision_of_the_network(scanned, kind):
 
 
 def test_the_demo_knows_its_modes_before_it_trains(call_lawscope, monkeypatch):
-    monkeypatch.setattr("lawscope.cli.demo.train", None)
+    monkeypatch.setattr("lawscope.training.loop.train", None)
     code, _, err = call_lawscope("demo", "--mode", "foo")
     assert code == 2
     assert "--mode foo is not known; choose eval or train" in err

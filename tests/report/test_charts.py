@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
@@ -12,11 +13,11 @@ import pytest
 from made_up import FALLING, NASTY
 
 from lawscope.report.charts.curve import curve_range
-from lawscope.report.charts.drawing import draw_chart
 from lawscope.report.charts.figures import draw
 from lawscope.report.charts.heat_map import LEVELS, average_neighbours
 from lawscope.report.charts.lines import coloured_lines
-from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane, Region
+from lawscope.report.page import draw_chart
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
 
 matplotlib.use("Agg")
 
@@ -43,20 +44,16 @@ def make_charts(count: int, names: Any = None) -> dict[str, Chart]:
     some = np.linspace(-1, 1, count) if count else np.zeros(0)
     labels = names or [f"name.{i}" for i in range(count)]
     square = np.outer(some, some)
-    region = Region(labels[0] if count else "none", [(0, 0), (1, 0), (1, 1)])
     return {
         "curve": make_curve(np.geomspace(10, 0.1, count) if count else [], labels),
         "lines": make_lines(count, max(2, min(count, 50)), labels),
         "bars": Bars("Bars", labels, some, labels, labels, 0.3, "equal"),
         "heat map": HeatMap("Heat", labels, labels, square, -1, 1, "cosine"),
-        "plane": Plane("Plane", some, some**2, labels, "x", "y", [region], labels),
     }
 
 
 def broken(chart: Chart) -> Chart:
     """The chart with nothing but NaN in it."""
-    if isinstance(chart, Plane):
-        return replace(chart, x=chart.x * np.nan, regions=())
     if isinstance(chart, Curve):
         return make_curve(chart.values * np.nan, fitted=None, control=None, control_fitted=None)
     return replace(chart, values=chart.values * np.nan)
@@ -71,7 +68,7 @@ def marks(svg: str, css: str) -> list[ElementTree.Element]:
 def test_every_kind_draws_any_number_of_entries(kind: str, count: int) -> None:
     chart = make_charts(count)[kind]
     drawing = draw_chart(chart)
-    assert (drawing is None) == (count == 0 and kind != "plane")
+    assert (drawing is None) == (count == 0)
     if drawing is not None:
         for picture in drawing.pictures:
             (described,) = [e for e in ElementTree.fromstring(picture) if e.get("role") == "img"]
@@ -225,3 +222,16 @@ def test_plot_has_the_names_the_control_and_the_interval() -> None:
     again = draw(make_curve(), axes)
     assert again is axes
     matplotlib.pyplot.close("all")
+
+
+def test_a_log_axis_of_lines_puts_equal_factors_at_equal_distances() -> None:
+    chart = Lines("Ratios", ["a"], np.ones((1, 3)), np.array([1.0, 10, 100]), "R", "y", log_x=True)
+    drawing = draw_chart(chart)
+    assert drawing is not None
+    for picture in drawing.pictures:
+        places = [
+            float(p.split()[0]) for p in re.split("[ML]", marks(picture, "line")[0].get("d"))[1:]
+        ]
+        assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.11)
+        assert "R, log scale" in picture
+    assert draw(chart).get_xscale() == "log"

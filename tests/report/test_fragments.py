@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from made_up import NASTY, make_collapse, make_next_token, make_report, make_separation
 from test_page import Page
+from test_terminal import printed
 
 from lawscope.report.markdown import render_markdown
-from lawscope.report.page import render_notebook
+from lawscope.report.page import render_notebook, render_page
 from lawscope.result import Result
 
 RESULTS = {
@@ -19,6 +20,17 @@ RESULTS = {
     "tokens": make_next_token(advice=NASTY),
     "dead": make_separation(values=[np.nan, np.nan], advice=()),
 }
+
+
+def test_names_that_are_not_text_are_shown_as_far_as_they_are() -> None:
+    """As os.fsdecode gives them for a folder whose name is not UTF-8."""
+    odd = "caf\udce9"
+    changes = {"stations": [odd, "b", "c"], "class_names": [odd, "\ud800", "d"], "advice": (odd,)}
+    head = make_collapse((odd, "b", "c", "d"))
+    result = make_report(odd, head, {odd: odd}, values=[3.0, 2.0, 1.0], **changes)
+    for shown in (render_notebook(result), render_page(result, "{}"), printed(result)):
+        assert "caf?" in shown
+        assert shown.encode("utf-8")
 
 
 @pytest.mark.parametrize("name", RESULTS)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
-from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
 
 from lawscope._version import __version__
+from lawscope.cli.demo import demo, init
 from lawscope.cli.depth import depth
-from lawscope.cli.init import init
 from lawscope.cli.peel import peel
-from lawscope.cli.processes import speaks
+from lawscope.cli.shared import (
+    DEFAULT_OUT,
+    AsJson,
+    Out,
+    Threads,
+    WhichMode,
+    deliver,
+    print_result,
+    speaks,
+    spell_options,
+)
 from lawscope.cli.study import app as study_app
 from lawscope.errors import LawscopeError
-from lawscope.files import exists
 
 app = typer.Typer(
     name="lawscope",
@@ -34,56 +40,28 @@ app = typer.Typer(
 )
 app.add_typer(study_app)
 
-DEFAULT_OUT = Path("lawscope-report")
-PAGE, NUMBERS = "report.html", "run.lawscope.json"
 # Options by what they are about; others have no use for them.
 OF_TEXT = "tokens window dtype gguf task targets precision normalization folds every resume"
 OF_TEXT += " trust_remote_code"
-OF_SAMPLES = (
-    "data data_dir size split samples scale mean std stations pooling head uncertainty mode"
-)
 OF_DATA = "data_dir size split scale mean std"
-# What parameters in sentences of the library are on the command line.
-SPELLED = {
-    r"\bdata_dir\b": "--data-dir",
-    r"\bhead='([^']*)'": r"--head \1",
-    r"\btask='([\w-]+)'": r"--task \1",
-    r"\bdtype=torch\.(\w+)": r"--dtype \1",
-    r"\bdevice=None\b": "--device auto",
-    r"\btrust_remote_code=True\b": "--trust-remote-code",
-    r"the same call goes on from it": "--resume continues",
-}
-
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", help=f"Folder for {PAGE} and {NUMBERS}.", show_default=False),
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
-]
-Threads = Annotated[
-    int | None, typer.Option(help="CPU threads torch may use.", min=1, show_default=False)
-]
-WhichMode = Annotated[
-    str,
-    typer.Option(help="eval, or train: BatchNorm uses each batch, as He & Su (2023) measured."),
-]
+OF_SAMPLES = f"{OF_DATA} data samples stations pooling head uncertainty mode"
 Weights = Annotated[
     Path | None, typer.Option(help="Weights: .safetensors, or .pt loaded as weights only.")
 ]
 
 
-def _text_option(text: str, *names: str, **more: Any) -> Any:
-    panel = "Language models (with --text)"
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
+def _panel(title: str, **common: Any) -> Callable[..., Any]:
+    """Return how to make an option of this part of the help, from its help and its names."""
+
+    def option(words: str, *names: str, **more: Any) -> Any:
+        return typer.Option(*names, help=words, rich_help_panel=title, **(common | more))
+
+    return option
 
 
-def _data_option(text: str, **more: Any) -> Any:
-    return typer.Option(help=text, rich_help_panel="Data sets (with --data)", **more)
-
-
-def _law_option(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="Laws and their settings")
+_data = _panel("Data sets (with --data)")
+_laws = _panel("Laws and their settings")
+_text = _panel("Language models (with --text)", show_default=False)
 
 
 @app.callback(invoke_without_command=True)
@@ -114,49 +92,42 @@ def scan(
     checkpoint: Weights = None,
     data: Annotated[
         str | None,
-        _data_option(
+        _data(
             "fashion-mnist-10x10, fashion-mnist, mnist, cifar10, an .npz with x and y, or a "
-            "folder of images by class. Without it: 'data' of the target.",
+            "folder of images by class. Without it: 'data' of the target."
         ),
     ] = None,
-    data_dir: Annotated[
-        Path | None, _data_option("Where data sets lie (or set LAWSCOPE_DATA).")
-    ] = None,
-    size: Annotated[str | None, _data_option("Resize images, e.g. 32x32.")] = None,
-    split: Annotated[str, _data_option("train or test.")] = "train",
+    data_dir: Annotated[Path | None, _data("Where data sets lie (or set LAWSCOPE_DATA).")] = None,
+    size: Annotated[str | None, _data("Resize images, e.g. 32x32.")] = None,
+    split: Annotated[str, _data("train or test.")] = "train",
     samples: Annotated[
-        int | None,
-        _data_option("How many: evenly over classes with --data, else the first.", min=2),
+        int | None, _data("How many: evenly over classes with --data, else the first.", min=2)
     ] = None,
     scale: Annotated[
-        str, _data_option("Range that pixels are scaled to: -1:1, 0:1 or none (0 to 255).")
+        str, _data("Range that pixels are scaled to: -1:1, 0:1 or none (0 to 255).")
     ] = "-1:1",
     mean: Annotated[
-        str | None, _data_option("Taken off pixels in [0, 1]; one number, or one per channel.")
+        str | None, _data("Taken off pixels in [0, 1]; one number, or one per channel.")
     ] = None,
-    std: Annotated[str | None, _data_option("Divides them after that.")] = None,
+    std: Annotated[str | None, _data("Divides them after that.")] = None,
     laws: Annotated[
-        str | None, _law_option("Only these, with commas; by default all that apply.")
+        str | None, _laws("Only these, with commas; by default all that apply.")
     ] = None,
     loss: Annotated[
-        str | None, _law_option("cross-entropy or mse, for laws that need gradients.")
+        str | None, _laws("cross-entropy or mse, for laws that need gradients.")
     ] = None,
     stations: Annotated[
-        str, _law_option("layers, blocks, auto, a glob like 'blocks.*', or names with commas.")
+        str, _laws("layers, blocks, auto, a glob like 'blocks.*', or names with commas.")
     ] = "layers",
-    pooling: Annotated[
-        str, _law_option("Of token sequences: mean, first, last or flatten.")
-    ] = "mean",
+    pooling: Annotated[str, _laws("Of token sequences: mean, first, last or flatten.")] = "mean",
     head: Annotated[
-        str | None, _law_option("The head to measure, where the network has several.")
+        str | None, _laws("The head to measure, where the network has several.")
     ] = None,
-    uncertainty: Annotated[
-        str, _law_option("Interval by jackknife, bootstrap, or none.")
-    ] = "jackknife",
-    memory: Annotated[str, _law_option("Budget for the statistics.")] = "512MB",
+    uncertainty: Annotated[str, _laws("Interval by jackknife, bootstrap, or none.")] = "jackknife",
+    memory: Annotated[str, _laws("Budget for the statistics.")] = "512MB",
     set_: Annotated[
         list[str] | None,
-        _law_option("A setting of one law, as next_token.folds=4; may be repeated.", "--set"),
+        _laws("A setting of one law, as next_token.folds=4; may be repeated.", "--set"),
     ] = None,
     mode: WhichMode = "eval",
     batch_size: Annotated[
@@ -173,36 +144,33 @@ def scan(
     threads: Threads = None,
     text: Annotated[
         list[Path] | None,
-        _text_option("UTF-8 text to measure a language model on; several are joined.", "--text"),
+        _text("UTF-8 text to measure a language model on; several are joined.", "--text"),
     ] = None,
     tokens: Annotated[
-        str | None,
-        _text_option("Tokens of text to measure, or 'all'; by default 100 per feature."),
+        str | None, _text("Tokens of text to measure, or 'all'; by default 100 per feature.")
     ] = None,
     window: Annotated[
-        int | None, _text_option("Tokens of a window; 512, or the model's context.", min=2)
+        int | None, _text("Tokens of a window; 512, or the model's context.", min=2)
     ] = None,
     dtype: Annotated[
-        str | None, _text_option("Of the weights: float32 (default), bfloat16, float16.")
-    ] = None,
-    gguf: Annotated[Path | None, _text_option("A GGUF file, here or inside TARGET.")] = None,
-    task: Annotated[str | None, _text_option("causal (default), masked, encoder-decoder.")] = None,
+        str, _text("Of the weights: float32 (default), bfloat16, float16.")
+    ] = "float32",
+    gguf: Annotated[Path | None, _text("A GGUF file, here or inside TARGET.")] = None,
+    task: Annotated[str, _text("causal (default), masked, encoder-decoder.")] = "causal",
     targets: Annotated[
-        str | None,
-        _text_option("With commas: next (default), next-next, current, previous."),
-    ] = None,
-    precision: Annotated[str | None, _text_option("float64 (default) or fast.")] = None,
+        str, _text("With commas: next (default), next-next, current, previous.")
+    ] = "next",
+    precision: Annotated[str, _text("float64 (default) or fast.")] = "float64",
     normalization: Annotated[
-        str | None,
-        _text_option("final-norm (the model's own, default), none, layer-norm, rms-norm."),
-    ] = None,
-    folds: Annotated[int | None, _text_option("Of windows, for the interval; 5.", min=1)] = None,
-    every: Annotated[int | None, _text_option("Measure every so many-th block; 1.", min=1)] = None,
+        str, _text("final-norm (the model's own, default), none, layer-norm, rms-norm.")
+    ] = "final-norm",
+    folds: Annotated[int, _text("Of windows, for the interval; 5.", min=1)] = 5,
+    every: Annotated[int, _text("Measure every so many-th block; 1.", min=1)] = 1,
     resume: Annotated[
-        bool, _text_option("Go on with an interrupted scan of the same --out.", "--resume")
+        bool, _text("Go on with an interrupted scan of the same --out.", "--resume")
     ] = False,
     trust_remote_code: Annotated[
-        bool, _text_option("Run code that comes with the model.", "--trust-remote-code")
+        bool, _text("Run code that comes with the model.", "--trust-remote-code")
     ] = False,
     json_: AsJson = False,
     out: Out = None,
@@ -230,18 +198,19 @@ def scan(
     if data is None:
         _refuse(context, OF_DATA, "is about --data; the target's own data is taken as it is.")
 
-    from lawscope.cli.scan import Request, read_request, scan_target, set_threads
+    from lawscope.cli.scan import scan_target, set_threads
 
     set_threads(threads)
+    options = SimpleNamespace(**context.params)
     # Whatever the user's code prints must not end up in the JSON.
     with redirect_stdout(sys.stderr) if json_ else nullcontext():
         if text:
-            from lawscope.cli.text import TextRequest, scan_text
+            from lawscope.cli.text import scan_text
 
-            folder = out or (None if json_ and not resume else DEFAULT_OUT)
-            report = scan_text(read_request(TextRequest, {**context.params, "folder": folder}))
+            options.folder = out or (None if json_ and not resume else DEFAULT_OUT)
+            report = scan_text(options)
         else:
-            report = scan_target(read_request(Request, context.params))
+            report = scan_target(options)
     if speaks():
         deliver(report, out, json_=json_)
 
@@ -254,10 +223,14 @@ def list_stations(
     """List the places of a network where laws can be measured, and what selects them."""
     from rich.console import Console
 
-    from lawscope.cli.scan import find_target_stations
+    from lawscope.capture.stations import stations
+    from lawscope.cli.scan import build_target, explain_failures, quiet_warnings
     from lawscope.report.terminal import render_frame
 
-    Console().print(render_frame(find_target_stations(target, checkpoint).table()))
+    found, model = build_target(target, checkpoint)
+    with quiet_warnings(), explain_failures("The network or its data"):
+        table = stations(model, found.data()).table()
+    Console().print(render_frame(table))
 
 
 @app.command()
@@ -268,88 +241,11 @@ def show(
     """Print a result that was saved."""
     from lawscope.result import load
 
-    _print(load(file), json_)
+    print_result(load(file), json_)
 
 
-@app.command()
-def demo(
-    context: typer.Context,
-    depth: Annotated[int, typer.Option(help="Layers, classifier included.", min=3)] = 8,
-    lr: Annotated[float, typer.Option(help="First learning rate.", min=0.0)] = 3e-3,
-    optimizer: Annotated[str, typer.Option(help="adam, momentum or sgd.")] = "adam",
-    epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 600,
-    per_class: Annotated[
-        int, typer.Option(help="Training samples per class, at most 500.", min=2, max=500)
-    ] = 100,
-    mode: WhichMode = "eval",
-    seed: Annotated[
-        int, typer.Option(help="Of samples, weights and batches.", min=0, max=2**32 - 1)
-    ] = 0,
-    threads: Threads = None,
-    json_: AsJson = False,
-    out: Out = None,
-) -> None:
-    """Train the papers' network on embedded Fashion-MNIST and measure it before and after.
-
-    The 20-layer network of He & Su (2023), figure 1, measured as they did:
-    lawscope demo --depth 20 --lr 3e-4 --mode train
-    """
-    from lawscope.cli.demo import run_demo
-
-    options = {k: v for k, v in context.params.items() if k not in ("json_", "out")}
-    deliver(run_demo(**options), out, json_=json_)
-
-
-app.command()(depth)
-app.command()(peel)
-app.command()(init)
-
-
-def deliver(report: Any, out: Path | None, *, json_: bool) -> None:
-    """Write the page and the numbers, then print: a closed pipe must not cost the files.
-
-    Where the files cannot be written the result is printed all the same, and the error after it.
-    """
-    skipped = {law: _spell_options(why) for law, why in report.skipped.items()}
-    report = dataclasses.replace(report, skipped=skipped)
-    folder = None if json_ and out is None else _choose_folder(out)
-    failure: LawscopeError | None = None
-    if folder is not None:
-        try:
-            report.save(folder / NUMBERS)
-            report.save(folder / PAGE)
-        except LawscopeError as error:
-            failure = error
-    _print(report, json_)
-    if failure is not None:
-        raise failure
-    if folder is not None and not json_:
-        typer.echo(f"\nreport: {folder / PAGE}")
-
-
-def _choose_folder(out: Path | None) -> Path:
-    """Return the folder of the report; an earlier one is kept, or said to be replaced."""
-    folder, number = out or DEFAULT_OUT, 1
-    if not exists(folder / PAGE):
-        return folder
-    if out is not None:
-        written = datetime.fromtimestamp((out / PAGE).stat().st_mtime)
-        sys.stderr.write(f"lawscope: this replaces the report of {written:%d %B %Y, %H:%M}.\n")
-        return out
-    while exists(folder / PAGE):
-        number += 1
-        folder = DEFAULT_OUT.with_name(f"{DEFAULT_OUT.name}-{number}")
-    sys.stderr.write(f"lawscope: {DEFAULT_OUT} holds an earlier report; this one is {folder}.\n")
-    return folder
-
-
-def _print(result: Any, json_: bool) -> None:
-    if json_:
-        sys.stdout.write(json.dumps(result.to_dict(), allow_nan=False) + "\n")
-    else:
-        from rich.console import Console
-
-        Console().print(result)
+for command in (demo, depth, peel, init):
+    app.command()(command)
 
 
 def _refuse(context: typer.Context, names: str, why: str) -> None:
@@ -358,18 +254,6 @@ def _refuse(context: typer.Context, names: str, why: str) -> None:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise LawscopeError(f"--{name.replace('_', '-')} {why}")
-
-
-def _spell_options(sentence: str) -> str:
-    """Return the sentence with options of the command for parameters of the library.
-
-    Example:
-        >>> _spell_options("bert looks ahead; choose task='masked'.")
-        'bert looks ahead; choose --task masked.'
-    """
-    for parameter, option in SPELLED.items():
-        sentence = re.sub(parameter, option, sentence)
-    return sentence
 
 
 def _spread_texts(arguments: Sequence[str]) -> list[str]:
@@ -394,17 +278,16 @@ def _spread_texts(arguments: Sequence[str]) -> list[str]:
 
 def run() -> None:
     """Run the command; a user's mistake is one sentence and exit code 2."""
-    debug = "--debug" in sys.argv
-    # Accepted anywhere on the line, because that is where people add it.
-    sys.argv = [sys.argv[0], *_spread_texts([a for a in sys.argv[1:] if a != "--debug"])]
-    if debug:
-        sys.argv.insert(1, "--debug")
+    # --debug is accepted anywhere on the line, because that is where people add it.
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    debug = ["--debug"] if "--debug" in sys.argv else []
     try:
-        app()
-    except LawscopeError as error:
+        app([*debug, *_spread_texts(arguments)])
+    except (LawscopeError, MemoryError) as error:
         if debug:
             raise
-        _leave(str(error))
+        memory = "Out of memory; lower --batch-size, --samples or --memory."
+        _leave(memory if isinstance(error, MemoryError) else str(error))
     except SystemExit as leaving:
         # The command-line library turns ctrl-C into an exit without a word.
         stop = leaving.__context__ and leaving.__context__.__cause__
@@ -415,13 +298,9 @@ def run() -> None:
         # The reader of our output has gone (as `| head` does): nothing is left to say.
         sys.stderr.close()
         sys.exit(141)
-    except MemoryError:
-        if debug:
-            raise
-        _leave("Out of memory; lower --batch-size, --samples or --memory.")
 
 
 def _leave(sentence: str, code: int = 2) -> None:
     if speaks():
-        sys.stderr.write(f"lawscope: {_spell_options(sentence)}\n")
+        sys.stderr.write(f"lawscope: {spell_options(sentence)}\n")
     sys.exit(code)

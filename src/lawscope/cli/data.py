@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,100 +13,85 @@ from torch.nn.modules.conv import _ConvNd
 from torch.utils.data import DataLoader, TensorDataset
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.images.arrays import Dataset, as_inputs
+from lawscope.zoo.images.arrays import as_inputs
 from lawscope.zoo.images.catalogue import find_data
 from lawscope.zoo.images.folder import resize
 from lawscope.zoo.images.sampling import balanced
 
-SCALES = ("-1:1", "0:1", "none")
+# What pixels in [−1, 1] plus 1 are multiplied by, and the range that this gives.
+SCALES = {
+    "-1:1": (None, "[−1, 1]"),
+    "0:1": (0.5, "[0, 1]"),
+    "none": (127.5, "[0, 255], as they are"),
+}
 
 
-@dataclass(frozen=True)
-class Pixels:
-    """How pixels become inputs: scaled to a range, then (x − mean)/std per channel."""
+def check_pixels(options: SimpleNamespace) -> None:
+    """Refuse what makes no sense of --scale, --mean and --std, before anything is loaded."""
+    if options.scale not in SCALES:
+        raise LawscopeError(f"--scale {options.scale} is not known; choose {', '.join(SCALES)}.")
+    if (options.mean is None) != (options.std is None):
+        raise LawscopeError("--mean and --std go together: one number, or one per channel.")
+    if options.mean is not None and options.scale == "none":
+        raise LawscopeError("--mean and --std are of pixels in [0, 1]; leave --scale out.")
 
-    scale: str = "-1:1"
-    mean: str | None = None
-    std: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.scale not in SCALES:
-            raise LawscopeError(f"--scale {self.scale} is not known; choose {', '.join(SCALES)}.")
-        if (self.mean is None) != (self.std is None):
-            raise LawscopeError("--mean and --std go together: one number, or one per channel.")
-        if self.mean is not None and self.scale == "none":
-            raise LawscopeError("--mean and --std are of pixels in [0, 1]; leave --scale out.")
+def scale_pixels(inputs: Tensor, options: SimpleNamespace) -> tuple[Tensor, str]:
+    """Return inputs (n, C, …) in [−1, 1] as asked for, and what was done to them."""
+    factor, words = SCALES[options.scale]
+    if options.mean is None:
+        scaled = inputs if factor is None else (inputs + 1) * factor
+        return scaled, f"pixels scaled to {words}"
+    mean, std = (_read_column(name, getattr(options, name), inputs) for name in ("mean", "std"))
+    said = f"pixels scaled to [0, 1], then by mean {options.mean} and std {options.std}"
+    return ((inputs + 1) / 2 - mean) / std, said
 
-    def apply(self, inputs: Tensor) -> Tensor:
-        """Return inputs (n, C, …) in [−1, 1] as asked for."""
-        if self.mean is not None:
-            unit = (inputs + 1) / 2
-            return (unit - self._column("mean", inputs)) / self._column("std", inputs)
-        if self.scale == "0:1":
-            return (inputs + 1) / 2
-        return inputs if self.scale == "-1:1" else (inputs + 1) * 127.5
 
-    def _column(self, name: str, inputs: Tensor) -> Tensor:
-        written = getattr(self, name)
-        try:
-            numbers = [float(part) for part in written.split(",")]
-        except ValueError:
-            raise LawscopeError(f"--{name} {written} is not a number or a list of them.") from None
-        if len(numbers) not in (1, inputs.shape[1]) or (name == "std" and min(numbers) <= 0):
-            raise LawscopeError(
-                f"--{name} {written} does not fit {inputs.shape[1]} channel(s); give one positive "
-                "number, or one per channel with commas."
-            )
-        return torch.tensor(numbers).view(1, -1, *[1] * (inputs.dim() - 2))
-
-    def __str__(self) -> str:
-        if self.mean is not None:
-            return f"pixels scaled to [0, 1], then by mean {self.mean} and std {self.std}"
-        ranges = {"-1:1": "[−1, 1]", "0:1": "[0, 1]", "none": "[0, 255], as they are"}
-        return f"pixels scaled to {ranges[self.scale]}"
+def _read_column(name: str, written: str, inputs: Tensor) -> Tensor:
+    try:
+        numbers = [float(part) for part in written.split(",")]
+    except ValueError:
+        raise LawscopeError(f"--{name} {written} is not a number or a list of them.") from None
+    if len(numbers) not in (1, inputs.shape[1]) or (name == "std" and min(numbers) <= 0):
+        raise LawscopeError(
+            f"--{name} {written} does not fit {inputs.shape[1]} channel(s); give one positive "
+            "number, or one per channel with commas."
+        )
+    return torch.tensor(numbers).view(1, -1, *[1] * (inputs.dim() - 2))
 
 
 def load_data(
-    data: str,
-    *,
-    model: nn.Module,
-    data_dir: Path | None,
-    size: str | None,
-    split: str,
-    samples: int | None,
-    batch_size: int,
-    seed: int,
-    pixels: Pixels,
+    options: SimpleNamespace, model: nn.Module
 ) -> tuple[DataLoader[Any], tuple[str, ...], str]:
     """Return batches for ``model``, the names of the classes, and what was done to the pixels.
 
     Images come as (C, H, W), flattened when the network begins with a linear layer of that many
     inputs, and in the precision of its weights.
     """
-    wanted = None if size is None else parse_size(size)
-    found = find_data(data, data_dir=data_dir, size=wanted)
-    x, y = _split(found, split)
-    if wanted is not None and x.dtype == np.uint8 and x.shape[1:3] != wanted:
-        x = resize(x, wanted)
-    if samples is not None and samples < len(y):
-        x, y = balanced(x, y, _even(np.bincount(y), samples), seed)
-    inputs, said = as_inputs(x, flatten=False), ""
-    if x.dtype == np.uint8:
-        inputs, said = pixels.apply(inputs), str(pixels)
-    inputs = inputs.to(_precision(model))
-    if _takes_flat(model, math.prod(inputs.shape[1:])):
-        inputs = inputs.flatten(1)
-    dataset = TensorDataset(inputs, torch.from_numpy(y))
-    return DataLoader(dataset, batch_size=batch_size), found.class_names, said
-
-
-def _split(found: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
+    split, samples = options.split, options.samples
+    size = None if options.size is None else parse_size(options.size)
+    found = find_data(options.data, data_dir=options.data_dir, size=size)
     if split not in ("train", "test"):
         raise LawscopeError(f"--split {split} is not known; choose train or test.")
     x, y = (found.x_train, found.y_train) if split == "train" else (found.x_test, found.y_test)
     if not len(y):
         raise LawscopeError(f"{found.name} has no {split} part; choose the other --split.")
-    return x, y
+    if size is not None and x.dtype == np.uint8 and x.shape[1:3] != size:
+        x = resize(x, size)
+    if samples is not None and samples < len(y):
+        x, y = balanced(x, y, _even(np.bincount(y), samples), options.seed)
+    inputs, said = as_inputs(x, flatten=False), ""
+    if x.dtype == np.uint8:
+        inputs, said = scale_pixels(inputs, options)
+    # In the first floating-point type that is not packed.
+    floats = (p.dtype for p in model.parameters() if p.is_floating_point())
+    inputs = inputs.to(next((kind for kind in floats if kind.itemsize > 1), torch.float32))
+    if _takes_flat(model, math.prod(inputs.shape[1:])):
+        inputs = inputs.flatten(1)
+    batches = DataLoader(
+        TensorDataset(inputs, torch.from_numpy(y)), batch_size=options.batch_size or 256
+    )
+    return batches, found.class_names, said
 
 
 def _even(available: np.ndarray, samples: int) -> list[int]:
@@ -123,25 +107,15 @@ def _even(available: np.ndarray, samples: int) -> list[int]:
 
 def _takes_flat(model: nn.Module, features: int) -> bool:
     """Return whether the network begins with a linear layer of just so many inputs."""
-    for module in model.modules():
-        if isinstance(module, _ConvNd):
-            return False
-        if isinstance(module, nn.Linear):
-            return module.in_features == features
-    return False
-
-
-def _precision(model: nn.Module) -> torch.dtype:
-    """Return the floating-point type of the first weights (not of packed ones), or single."""
-    floats = (p.dtype for p in model.parameters() if p.is_floating_point())
-    return next((kind for kind in floats if kind.itemsize > 1), torch.float32)
+    layers = (m for m in model.modules() if isinstance(m, _ConvNd | nn.Linear))
+    first = next(layers, None)
+    return isinstance(first, nn.Linear) and first.in_features == features
 
 
 def parse_size(size: str) -> tuple[int, int]:
     """Return height and width from ``--size``: "32x32", or "32" for both."""
-    parts = size.lower().replace("×", "x").split("x")
-    if len(parts) == 1:
-        parts = parts * 2
-    if len(parts) != 2 or not all(p.isdigit() and int(p) > 0 for p in parts):
+    height, by, width = size.lower().replace("×", "x").partition("x")
+    parts = height, width if by else height
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise LawscopeError(f"--size {size} is not a size; write it like 32x32.")
     return int(parts[0]), int(parts[1])

@@ -1,42 +1,85 @@
-"""The demo: train the papers' network on embedded data, scan it untrained and trained."""
+"""The commands to begin with: ``lawscope demo``, and ``lawscope init`` for a file to scan."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+from pathlib import Path
+from typing import Annotated
 
-import torch
+import typer
 
-from lawscope.capture.restore import MODES
-from lawscope.cli.scan import set_threads
+from lawscope.cli.shared import AsJson, Out, Threads, WhichMode, deliver
 from lawscope.errors import LawscopeError
-from lawscope.laws.report import Report
-from lawscope.laws.scan import scan
-from lawscope.progress import progress
-from lawscope.training.loop import train
-from lawscope.training.recipe import OPTIMIZERS, Recipe
-from lawscope.zoo.images.arrays import as_inputs
-from lawscope.zoo.images.catalogue import load
-from lawscope.zoo.images.sampling import as_drawn, balanced
-from lawscope.zoo.networks.feedforward import feedforward
+from lawscope.files import exists, write_whole
 
 # The batches in which the paper's authors measure, in the order in which they draw samples; of
 # consequence in train mode only.
 MEASURED_AT_ONCE = 100
+EXAMPLE = '''"""A network and its data, for: lawscope scan net.py
+
+lawscope reads two names from this file:
+  model   an nn.Module, or a function without arguments that returns one
+  data    batches (x, y): a DataLoader, a Dataset, a list, or a function that returns one;
+          dicts with "labels" (Hugging Face) work too, and so does data without labels
+"""
+
+import torch
+from torch import nn
+
+model = nn.Sequential(
+    nn.Linear(20, 64), nn.ReLU(),
+    nn.Linear(64, 64), nn.ReLU(),
+    nn.Linear(64, 64), nn.ReLU(),
+    nn.Linear(64, 3),
+)
+# Trained weights go here, or on the command line: lawscope scan net.py --checkpoint weights.pt
+# model.load_state_dict(torch.load("weights.pt", weights_only=True))
 
 
-def run_demo(
-    *,
-    depth: int,
-    lr: float,
-    optimizer: str,
-    epochs: int,
-    per_class: int,
-    mode: str,
-    seed: int,
-    threads: int | None = None,
-) -> Report:
-    """Train, measure, report; settings as in ``lawscope demo --help``."""
+def data():
+    """600 samples of three classes, in batches; put your own DataLoader here."""
+    torch.manual_seed(0)
+    y = torch.arange(600) % 3
+    x = torch.randn(600, 20) + 2 * torch.eye(3, 20)[y]
+    return list(zip(x.split(100), y.split(100)))
+'''
+
+
+def demo(
+    depth: Annotated[int, typer.Option(help="Layers, classifier included.", min=3)] = 8,
+    lr: Annotated[float, typer.Option(help="First learning rate.", min=0.0)] = 3e-3,
+    optimizer: Annotated[str, typer.Option(help="adam, momentum or sgd.")] = "adam",
+    epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 600,
+    per_class: Annotated[
+        int, typer.Option(help="Training samples per class, at most 500.", min=2, max=500)
+    ] = 100,
+    mode: WhichMode = "eval",
+    seed: Annotated[
+        int, typer.Option(help="Of samples, weights and batches.", min=0, max=2**32 - 1)
+    ] = 0,
+    threads: Threads = None,
+    json_: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Train the papers' network on embedded Fashion-MNIST and measure it before and after.
+
+    The 20-layer network of He & Su (2023), figure 1, measured as they did:
+    lawscope demo --depth 20 --lr 3e-4 --mode train
+    """
+    import torch
+
+    from lawscope.capture.restore import MODES
+    from lawscope.cli.scan import set_threads
+    from lawscope.laws.scan import scan
+    from lawscope.progress import progress
+    from lawscope.training.loop import train
+    from lawscope.training.recipe import OPTIMIZERS, Recipe
+    from lawscope.zoo.images.arrays import as_inputs
+    from lawscope.zoo.images.catalogue import load
+    from lawscope.zoo.images.sampling import as_drawn, balanced
+    from lawscope.zoo.networks.feedforward import feedforward
+
     if optimizer not in OPTIMIZERS:
         raise LawscopeError(
             f"--optimizer {optimizer} is not known; choose {', '.join(OPTIMIZERS)}."
@@ -68,4 +111,14 @@ def run_demo(
     trained = f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}"
     outcomes = {"train_accuracy": outcome.accuracy, "train_loss": outcome.loss}
     settings = {**report.settings, "training": trained, **outcomes}
-    return dataclasses.replace(report, settings=settings)
+    deliver(dataclasses.replace(report, settings=settings), out, json_=json_)
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("net.py"),
+) -> None:
+    """Write an example of a file to scan: a network and its data, with comments."""
+    if exists(path):
+        raise LawscopeError(f"{path} is there already; give another name.")
+    write_whole(EXAMPLE, path)
+    typer.echo(f"{path} is written; change it to your network, then: lawscope scan {path}")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from lawscope.cli.shared import AsJson, DataDir, Threads, find_form, print_result, write_figure
 from lawscope.errors import LawscopeError
-
-if TYPE_CHECKING:
-    from lawscope.remedies.depth import DepthAdvice
-
-FORMS = ("pdf", "png", "svg")
 
 
 def depth(
@@ -37,19 +32,13 @@ def depth(
     width: Annotated[int, typer.Option(help="Of every hidden layer.")] = 100,
     lr: Annotated[float, typer.Option(help="First learning rate of Adam.")] = 1e-3,
     epochs: Annotated[int, typer.Option(help="Passes over the training data.")] = 300,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where data sets lie (or set LAWSCOPE_DATA).")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="CPU threads torch may use.", min=1, show_default=False)
-    ] = None,
+    data_dir: DataDir = None,
+    threads: Threads = None,
     figure: Annotated[
         Path | None,
         typer.Option("--figure", "-o", help="Draw D over depth into a .pdf, .png or .svg file."),
     ] = None,
-    json_: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
-    ] = False,
+    json_: AsJson = False,
 ) -> None:
     """Train several depths on the data and report which separates best.
 
@@ -59,9 +48,8 @@ def depth(
 
     lawscope depth --data cifar10 --size 10x10 --depths 4-16 --seeds 5 -o depth.pdf
     """
-    form = "" if figure is None else figure.suffix.lstrip(".").lower()
-    if figure is not None and form not in FORMS:
-        raise LawscopeError(f"-o {figure} must end in .{', .'.join(FORMS[:-1])} or .{FORMS[-1]}.")
+    if figure is not None:
+        find_form(figure)  # refused before the training, not after it
     tried = parse_depths(depths)
 
     from lawscope.cli.data import parse_size
@@ -81,14 +69,10 @@ def depth(
         epochs=epochs,
         data_dir=data_dir,
     )
-    if json_:
-        sys.stdout.write(json.dumps(advice.to_dict(), allow_nan=False) + "\n")
-    else:
-        from rich.console import Console
-
-        Console().print(advice)
+    print_result(advice, json_)
     if figure is not None:
-        _draw(advice, figure, form)
+        write_figure(advice, figure)
+        sys.stderr.write(f"figure: {figure}\n")
 
 
 def parse_depths(depths: str) -> list[int]:
@@ -107,14 +91,3 @@ def parse_depths(depths: str) -> list[int]:
             )
         found += range(int(first), int(last or first) + 1)
     return found
-
-
-def _draw(advice: DepthAdvice, path: Path, form: str) -> None:
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from lawscope.files import write_whole
-    from lawscope.studies.job import draw
-
-    write_whole(draw(advice.plot().figure, form), path)
-    sys.stderr.write(f"figure: {path}\n")

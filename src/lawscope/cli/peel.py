@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lawscope.cli.shared import AsJson, DataDir, print_json, print_result
 from lawscope.errors import LawscopeError
 from lawscope.files import check_file
 from lawscope.formatting import number
@@ -33,9 +32,7 @@ def peel(
     data: Annotated[
         str | None, typer.Option(help="Take the training labels of a dataset, e.g. cifar10.")
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where data sets lie (or set LAWSCOPE_DATA).")
-    ] = None,
+    data_dir: DataDir = None,
     classes: Annotated[int | None, typer.Option(help="K, with --majority and --ratio.")] = None,
     majority: Annotated[int | None, typer.Option(help="K_A, classes of the large size.")] = None,
     ratio: Annotated[float | None, typer.Option(help="R, large over small class size.")] = None,
@@ -55,9 +52,7 @@ def peel(
         float | None,
         typer.Option(help="Bound features in the q-norm; not certified.", show_default=False),
     ] = None,
-    json_: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
-    ] = False,
+    json_: AsJson = False,
 ) -> None:
     """Predict which classes collapse under these class sizes, with a certificate.
 
@@ -69,74 +64,67 @@ def peel(
 
     lawscope peel --classes 10 --majority 5 --sweep
     """
+    import numpy as np
+
     from lawscope.theory.layer_peeled.peel import peel as solve
     from lawscope.theory.layer_peeled.q_norm import peel_q_norm
+    from lawscope.theory.layer_peeled.sweep import check_split, peel_sweep, two_group_counts
 
-    split = (classes, majority, ratio)
-    given = [counts is not None, labels is not None, data is not None, split != (None,) * 3]
-    if sum(given) != 1:
+    split = (classes, majority, ratio) != (None, None, None)
+    if sum([counts is not None, labels is not None, data is not None, split]) != 1:
         raise LawscopeError(
             "Give the class sizes in one way: --counts 5000x5,50x5, --labels y.npy, --data "
             "cifar10, or --classes 10 --majority 5 --ratio 100."
         )
     if sweep + (q is not None) + (oversampling is not None) > 1:
         raise LawscopeError("Of --sweep, --q and --oversampling choose one.")
+    energies = weight_energy, feature_energy
     if sweep:
-        answer(sweep_ratios(split, (weight_energy, feature_energy), loss), json_)
+        if classes is None or majority is None or ratio is not None:
+            raise LawscopeError(
+                "--sweep takes --classes and --majority and no --ratio, e.g. 10 and 5."
+            )
+        answer(peel_sweep(np.logspace(0, 4, 41), classes, majority, *energies, loss), json_)
         return
     if counts is not None:
-        sizes = parse_counts(counts)
+        sizes: Any = parse_counts(counts)
     elif labels is not None:
-        sizes = count_file(labels)
+        sizes = np.unique(read_labels(labels), return_counts=True)[1]
     elif data is not None:
-        sizes = _count_dataset(data, data_dir)
+        from lawscope.zoo.images.catalogue import find_data
+
+        sizes = np.unique(find_data(data, data_dir=data_dir).y_train, return_counts=True)[1]
+    elif classes is None or majority is None or ratio is None:
+        raise LawscopeError("--classes, --majority and --ratio go together, e.g. 10, 5 and 100.")
     else:
-        sizes = _two_groups(*split)
+        sizes = two_group_counts(*check_split(classes, majority), ratio)
     if q is None:
-        answer(solve(sizes, weight_energy, feature_energy, loss, oversampling), json_)
+        answer(solve(sizes, *energies, loss, oversampling), json_)
     elif loss != "cross_entropy":
         raise LawscopeError(f"--q goes with the loss cross_entropy, not with {loss}.")
     else:
-        answer(peel_q_norm(sizes, q, weight_energy, feature_energy), json_)
+        answer(peel_q_norm(sizes, q, *energies), json_)
 
 
 def answer(found: Peeled | PeelSweep | LocalPeeled, json_: bool) -> None:
     """Print one JSON document, or tables and sentences."""
-    from lawscope.theory.layer_peeled.peeled import Peeled
-    from lawscope.theory.layer_peeled.sweep import PeelSweep
-
-    if json_:
-        document = found.to_dict()
-        if isinstance(found, Peeled):
-            names = ("threshold", "vanishing", "oversampling_needed")
-            document |= {name: getattr(found, name) if found.quick else None for name in names}
-        sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
-        return
     from rich.console import Console
 
     from lawscope.report.terminal import render_frame
+    from lawscope.theory.layer_peeled.peeled import Peeled
+    from lawscope.theory.layer_peeled.sweep import PeelSweep
 
-    console = Console()
-    console.print(found)
+    if json_ and isinstance(found, Peeled):
+        names = ("threshold", "vanishing", "oversampling_needed")
+        more = {name: getattr(found, name) if found.quick else None for name in names}
+        print_json(found.to_dict() | more)
+        return
+    print_result(found, json_)
     if isinstance(found, Peeled):
         for sentence in explain(found):
-            console.print(sentence)
-    elif isinstance(found, PeelSweep):
-        console.print(render_frame(found.table()))
-
-
-def sweep_ratios(
-    split: tuple[int | None, int | None, float | None], energies: tuple[float, float], loss: str
-) -> PeelSweep:
-    """Return predictions for ratios from 1 to 10⁴."""
-    import numpy as np
-
-    from lawscope.theory.layer_peeled.sweep import peel_sweep
-
-    classes, majority, ratio = split
-    if classes is None or majority is None or ratio is not None:
-        raise LawscopeError("--sweep takes --classes and --majority and no --ratio, e.g. 10 and 5.")
-    return peel_sweep(np.logspace(0, 4, 41), classes, majority, *energies, loss)
+            Console().print(sentence)
+    elif isinstance(found, PeelSweep) and not json_:
+        Console().print(render_frame(found.table()))
 
 
 def parse_counts(counts: str) -> list[float]:
@@ -161,8 +149,8 @@ def parse_counts(counts: str) -> list[float]:
     return found
 
 
-def count_file(path: Path) -> list[float]:
-    """Return the samples per class in a file of labels."""
+def read_labels(path: Path) -> Any:
+    """Return the labels in a file, one value per sample."""
     import numpy as np
 
     check_file(path, "--labels takes a .npy, .npz or text file")
@@ -172,52 +160,28 @@ def count_file(path: Path) -> list[float]:
                 loaded = np.load(file, allow_pickle=False)
                 labels = np.asarray(loaded["y"] if hasattr(loaded, "files") else loaded)
         else:
-            labels = np.array(_lines(path))
+            lines = map(str.strip, path.read_text(encoding="utf-8-sig").splitlines())
+            labels = np.array([line for line in lines if line])
     except Exception as error:  # whatever a damaged file makes a reader say
         raise LawscopeError(f"{path} cannot be read as labels ({error}).") from None
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise LawscopeError(f"{path} has labels that are NaN; leave these samples out.")
     if labels.ndim != 1 or labels.size == 0:
         raise LawscopeError(f"{path} has shape {labels.shape}; labels are one value per sample.")
-    return [float(c) for c in np.unique(labels, return_counts=True)[1]]
-
-
-def _lines(path: Path) -> list[str]:
-    """Return the labels of a text file, which may hold spaces; blank lines are left out."""
-    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    found = [line for line in lines if line]
-    if len(found) > 1 and not _is_number(found[0]) and all(map(_is_number, found[1:])):
+    if labels.size > 1 and not _are_numbers(labels[:1]) and _are_numbers(labels[1:]):
         raise LawscopeError(
-            f"{path} begins with '{found[0]}' and goes on with numbers: leave the heading out, "
+            f"{path} begins with '{labels[0]}' and goes on with numbers: leave the heading out, "
             "or it would be a class."
         )
-    return found
+    return labels
 
 
-def _is_number(text: str) -> bool:
+def _are_numbers(labels: Any) -> bool:
     try:
-        float(text)
-    except ValueError:
+        labels.astype(float)
+    except (TypeError, ValueError):
         return False
     return True
-
-
-def _count_dataset(data: str, data_dir: Path | None) -> list[float]:
-    import numpy as np
-
-    from lawscope.zoo.images.catalogue import find_data
-
-    labels = find_data(data, data_dir=data_dir).y_train
-    return [float(c) for c in np.unique(labels, return_counts=True)[1]]
-
-
-def _two_groups(classes: int | None, majority: int | None, ratio: float | None) -> list[float]:
-    from lawscope.theory.layer_peeled.sweep import check_split, two_group_counts
-
-    if classes is None or majority is None or ratio is None:
-        raise LawscopeError("--classes, --majority and --ratio go together, e.g. 10, 5 and 100.")
-    check_split(classes, majority)
-    return [float(c) for c in two_group_counts(classes, majority, ratio)]
 
 
 def explain(found: Peeled) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,10 +17,8 @@ from torch.nn import functional as F
 
 from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Loss
-from lawscope.capture.stations import Stations
-from lawscope.capture.stations import stations as find_stations
-from lawscope.cli.data import Pixels, load_data
-from lawscope.cli.processes import find_place
+from lawscope.cli.data import check_pixels, load_data
+from lawscope.cli.shared import find_place
 from lawscope.cli.target import Target, build_control, load_checkpoint, load_target
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError, LawscopeWarning
@@ -33,96 +32,47 @@ LOSSES: dict[str, Any] = {
     "mse": lambda out, y: F.mse_loss(out, F.one_hot(y, out.shape[-1]).to(out.dtype)),
 }
 MOST_THREADS = 1024
-R = TypeVar("R")
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """The options of a scan of labelled data, by the names of ``lawscope scan --help``."""
-
-    target: str
-    checkpoint: Path | None = None
-    data: str | None = None
-    data_dir: Path | None = None
-    size: str | None = None
-    split: str = "train"
-    samples: int | None = None
-    scale: str = "-1:1"
-    mean: str | None = None
-    std: str | None = None
-    laws: str | None = None
-    loss: str | None = None
-    stations: str = "layers"
-    pooling: str = "mean"
-    head: str | None = None
-    uncertainty: str = "jackknife"
-    memory: str = "512MB"
-    set_: Sequence[str] = ()
-    mode: str = "eval"
-    batch_size: int = 256
-    device: str = "cpu"
-    control: bool = True
-    seed: int = 0
-
-    def shared_settings(self) -> dict[str, Any]:
-        """Return the settings that several laws have."""
-        names = [name.strip() for name in self.stations.split(",")]
-        return {
-            "stations": names if len(names) > 1 else self.stations,
-            "pooling": self.pooling,
-            "uncertainty": None if self.uncertainty == "none" else self.uncertainty,
-            "memory": self.memory,
-            "head": self.head,
-        }
-
-
-def read_request(kind: type[R], options: Mapping[str, Any]) -> R:
-    """Return the options as a request; what was not given is as the request has it."""
-    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: options[name] for name in names if options.get(name) is not None})
-
-
-def scan_target(request: Request) -> Report:
-    """Load what the options name and scan it."""
+def scan_target(options: SimpleNamespace) -> Report:
+    """Load what the options of ``lawscope scan`` name, and scan it."""
     if find_place()[1] > 1:
         raise LawscopeError("Labelled data is scanned in one process; leave torchrun out.")
-    laws, settings = split_names(request.laws), read_set_options(request.set_)
-    pixels = Pixels(request.scale, request.mean, request.std)
-    announce(f"loading {request.target}")
-    found, model = build_target(request.target, request.checkpoint)
-    name = f"{found.name} · {request.checkpoint.name}" if request.checkpoint else found.name
-    where = find_device(request.device)
+    laws, settings = split_names(options.laws), read_set_options(options.set_ or ())
+    check_pixels(options)
+    announce(f"loading {options.target}")
+    found, model = build_target(options.target, options.checkpoint)
+    name = f"{found.name} · {options.checkpoint.name}" if options.checkpoint else found.name
+    where = find_device(options.device)
+    stations = split_names(options.stations) or []
+    shared = {
+        "stations": stations if len(stations) > 1 else options.stations,
+        "pooling": options.pooling,
+        "uncertainty": None if options.uncertainty == "none" else options.uncertainty,
+        "memory": options.memory,
+        "head": options.head,
+    }
     with quiet_warnings(), explain_failures("The network or its data"):
         model.to(where)
-        if request.data is None:
+        if options.data is None:
             loader, names, said = found.data(), None, ""
-            if request.samples is not None:
-                loader = _take(loader, request.samples)
+            if options.samples is not None:
+                loader = _take(loader, options.samples)
         else:
-            loader, names, said = load_data(
-                request.data,
-                model=model,
-                data_dir=request.data_dir,
-                size=request.size,
-                split=request.split,
-                samples=request.samples,
-                batch_size=request.batch_size,
-                seed=request.seed,
-                pixels=pixels,
-            )
-        control = (
-            build_control(found, model, request.checkpoint, where) if request.control else None
-        )
+            loader, names, said = load_data(options, model)
+        control = None
+        if options.control:
+            control = build_control(found, model, options.checkpoint, where)
         report = scan(
             model,
             loader,
-            loss=find_loss(request.loss),
+            loss=find_loss(options.loss),
             laws=laws,
             control=control,
             name=name,
-            mode=request.mode,  # type: ignore[arg-type]
+            mode=options.mode,
             settings=settings,
-            **_known_to(laws, {**request.shared_settings(), "class_names": names}),
+            **_known_to(laws, {**shared, "class_names": names}),
         )
     fed_in = {"inputs": said} if said else {}
     return dataclasses.replace(report, settings={**report.settings, **fed_in})
@@ -143,13 +93,6 @@ def _known_to(laws: Sequence[str] | None, shared: dict[str, Any]) -> dict[str, A
     chosen = all_laws().values() if laws is None else [find_law(name) for name in laws]
     known = {field.name for law in chosen for field in dataclasses.fields(law.settings)}
     return {name: value for name, value in shared.items() if name in known}
-
-
-def find_target_stations(target: str, checkpoint: Path | None) -> Stations:
-    """Return the stations of a target with its own data."""
-    found, model = build_target(target, checkpoint)
-    with quiet_warnings(), explain_failures("The network or its data"):
-        return find_stations(model, found.data())
 
 
 def _take(loader: Any, samples: int) -> list[Any]:
@@ -198,8 +141,9 @@ def read_set_options(options: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _read_value(text: str) -> Any:
-    if text.lower() in ("none", "true", "false"):
-        return {"none": None, "true": True, "false": False}[text.lower()]
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -249,13 +193,9 @@ def explain_failures(whose: str) -> Iterator[None]:
         yield
     except (LawscopeError, MemoryError):
         raise
-    except SystemExit as leaving:
-        raise LawscopeError(
-            f"{whose} ended the program (SystemExit: {leaving.code}) before the measurement was "
-            "done; take that call out of it. --debug shows where."
-        ) from leaving
-    except Exception as error:
-        raise LawscopeError(
-            f"{whose} raised {type(error).__name__}: {error}. Check that the data fits the "
-            "network; --debug shows where."
-        ) from error
+    except (Exception, SystemExit) as error:
+        said = f"raised {type(error).__name__}: {error}. Check that the data fits the network"
+        if isinstance(error, SystemExit):
+            call = f"the program (SystemExit: {error.code}) before the measurement was done"
+            said = f"ended {call}; take that call out of it"
+        raise LawscopeError(f"{whose} {said}; --debug shows where.") from error

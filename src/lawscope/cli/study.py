@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lawscope.errors import LawscopeError
+from lawscope.cli.shared import AsJson, find_form, print_json, write_figure
 
 if TYPE_CHECKING:
     from lawscope.studies.result import StudyResult
@@ -24,19 +22,21 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 DEFAULT_OUT = Path("lawscope-studies")
-FORMS = ("pdf", "png", "svg")
 
 Name = Annotated[str, typer.Argument(help="A study, as 'lawscope study list' names it.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder of results.")]
-STORE_HELP = "Folder of finished trainings (or set LAWSCOPE_STORE)."
-JSON_HELP = "Print one JSON document on stdout and nothing else."
 DATA_HELP = "Where data sets and models lie (or set LAWSCOPE_DATA, as on machines of Ray)."
-PRESET_HELP = "smoke, cpu or paper; by default the latest."
 Place = Annotated[
-    Path | None, typer.Option("--store", help=STORE_HELP, show_default="in the user's cache")
+    Path | None,
+    typer.Option(
+        "--store",
+        help="Folder of finished trainings (or set LAWSCOPE_STORE).",
+        show_default="in the user's cache",
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help=JSON_HELP)]
-WhichPreset = Annotated[str | None, typer.Option("--preset", help=PRESET_HELP)]
+WhichPreset = Annotated[
+    str | None, typer.Option("--preset", help="smoke, cpu or paper; by default the latest.")
+]
 
 
 @app.command("list")
@@ -86,13 +86,9 @@ def run(
         again = shlex.join(["lawscope", *sys.argv[1:]])
         typer.echo(f"\nlawscope: Stopped. What was trained is kept; go on with: {again}", err=True)
         raise typer.Exit(130) from None
-    except LawscopeError as error:
-        # What Python calls seeds=3 is --seeds 3 here.
-        words = re.sub(r"\b(seeds|jobs|on|out)='?([^ ';]*)'?", r"--\1 \2", str(error))
-        raise type(error)(words) from error
     if json_:
         documents = [result.to_dict() for result in results]
-        _print_json(documents[0] if target == results[0].name else documents)
+        print_json(documents[0] if target == results[0].name else documents)
     else:
         _print_results(results, out)
     _report_failures(results, debug=bool(context.find_root().obj))
@@ -107,7 +103,7 @@ def show(
 
     result = load(name, out, preset)
     if json_:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     else:
         _print_results([result], out, numbers=True)
 
@@ -120,17 +116,10 @@ def figure(
     out: Out = DEFAULT_OUT,
 ) -> None:
     """Draw the figure of a study from its kept numbers."""
-    form = path.suffix.lstrip(".").lower()
-    if form not in FORMS:
-        raise LawscopeError(f"-o {path} must end in .{', .'.join(FORMS[:-1])} or .{FORMS[-1]}.")
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from lawscope.files import write_whole
-    from lawscope.studies.job import draw
     from lawscope.studies.result import load
 
-    write_whole(draw(load(name, out, preset).plot(), form), path)
+    find_form(path)
+    write_figure(load(name, out, preset), path)
     typer.echo(f"figure: {path}")
 
 
@@ -189,10 +178,6 @@ def gc(
     what = f"{gone.entries} trainings and {gone.leftovers} leftovers"
     verb = "would be removed" if dry_run else "removed"
     typer.echo(f"{what} {verb}: {size_text(gone.bytes)}")
-
-
-def _print_json(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
 
 
 def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = False) -> None:

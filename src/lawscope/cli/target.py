@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -80,7 +81,8 @@ def load_target(target: str) -> Target:
             "example, net.py or my_project.nets:build. lawscope init writes an example."
         )
     sys.path.insert(0, str(Path.cwd()))
-    module = _import(target, lambda: importlib.import_module(module_name))
+    with _in_its_own_words(f"{target} cannot be imported:"):
+        module = importlib.import_module(module_name)
     found: Any = module
     for part in attribute.split("."):
         found = getattr(found, part, None)
@@ -94,13 +96,12 @@ def load_target(target: str) -> Target:
 def _load_file(path: Path) -> Target:
     check_file(path, "give a .py file that defines 'model' (lawscope init writes an example)")
     spec = importlib.util.spec_from_file_location(f"lawscope_target_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
+    assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))
-    loader = spec.loader
-    _import(str(path), lambda: loader.exec_module(module))
+    with _in_its_own_words(f"{path} cannot be imported:"):
+        spec.loader.exec_module(module)
     if not hasattr(module, "model"):
         raise LawscopeError(
             f"{path} does not define 'model' (a network or a function that returns one); it "
@@ -110,17 +111,18 @@ def _load_file(path: Path) -> Target:
     return Target(path.name, module.model, given, tokenizer)
 
 
-def _import(target: str, load: Any) -> Any:
-    """Import user code; its failure is reported in its own words."""
+@contextmanager
+def _in_its_own_words(what: str) -> Iterator[None]:
+    """Turn what the user's code raises into a sentence that begins with ``what``."""
     try:
-        return load()
+        yield
     except SyntaxError as error:
         raise LawscopeError(
-            f"{target} cannot be read: {error.msg} in line {error.lineno} of {error.filename}."
+            f"{error.filename} cannot be read: {error.msg} in line {error.lineno}."
         ) from error
     except (Exception, SystemExit) as error:
         raise LawscopeError(
-            f"{target} cannot be imported: {type(error).__name__}: {error}. --debug shows where."
+            f"{what} {type(error).__name__}: {error}. --debug shows where."
         ) from error
 
 
@@ -139,17 +141,12 @@ def _call(maker: Any, name: str, what: str) -> Any:
             f"'{what}' of {name} needs the argument(s) {', '.join(needed)}; give them defaults, or "
             "name a function without arguments."
         )
-    try:
+    with _in_its_own_words(f"'{what}' of {name} raised"):
         return maker()
-    except (Exception, SystemExit) as error:
-        raise LawscopeError(
-            f"'{what}' of {name} raised {type(error).__name__}: {error}. --debug shows where."
-        ) from error
 
 
 def _list_names(module: ModuleType) -> str:
-    names = [n for n in vars(module) if not n.startswith("_")]
-    return ", ".join(names[:12]) or "nothing"
+    return ", ".join([n for n in vars(module) if not n.startswith("_")][:12]) or "nothing"
 
 
 def load_checkpoint(model: nn.Module, path: Path) -> None:
@@ -162,27 +159,29 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
     for prefix in PREFIXES * 2:  # wrappers may be nested
         if not set(weights) & set(expected):
             weights = {k.removeprefix(prefix): v for k, v in weights.items()}
-    both = [k for k in expected if k in weights]
-    shapes = [
-        f"{k} is {tuple(weights[k].shape)} in the file, {tuple(expected[k].shape)} in the network"
-        for k in both
-        if weights[k].shape != expected[k].shape
-    ]
-    kinds = [
-        f"{k} is {weights[k].dtype} in the file, {expected[k].dtype} in the network"
-        for k in both
-        if not _is_loadable(weights[k], expected[k])
-    ]
-    problems = (
-        _list_some("missing in the file", [k for k in expected if k not in weights])
-        + _list_some("unknown to the network", [k for k in weights if k not in expected])
-        + _list_some("of another shape", shapes)
-        + _list_some("of another kind", kinds)
-    )
-    if problems:
+    both = {k: (weights[k], expected[k]) for k in expected if k in weights}
+    problems = {
+        "missing in the file": [k for k in expected if k not in weights],
+        "unknown to the network": [k for k in weights if k not in expected],
+        "of another shape": [
+            f"{k} is {tuple(ours.shape)} in the file, {tuple(theirs.shape)} in the network"
+            for k, (ours, theirs) in both.items()
+            if ours.shape != theirs.shape
+        ],
+        "of another kind": [
+            f"{k} is {ours.dtype} in the file, {theirs.dtype} in the network"
+            for k, (ours, theirs) in both.items()
+            if not _is_loadable(ours, theirs)
+        ],
+    }
+    said = ""
+    for what, items in problems.items():
+        more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+        said += f"\n  {len(items)} {what}: {', '.join(items[:SHOWN])}{more}" if items else ""
+    if said:
         raise LawscopeError(
-            f"{path} does not fit the network{problems}\n  Pass the checkpoint of this network, or "
-            "the network of this checkpoint."
+            f"{path} does not fit the network{said}\n  Pass the checkpoint of this network, or the "
+            "network of this checkpoint."
         )
     model.load_state_dict(weights)
 
@@ -204,7 +203,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             "torch.save or safetensors."
         ) from error
     met: set[int] = set()
-    while isinstance(loaded, Mapping) and not _are_named_tensors(loaded):
+    while isinstance(loaded, Mapping) and not (
+        loaded and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items())
+    ):
         met.add(id(loaded))
         inner = next((loaded[k] for k in NESTED if isinstance(loaded.get(k), Mapping)), None)
         if inner is None or id(inner) in met:
@@ -238,11 +239,8 @@ def build_control(
         return "auto"
     second.to(where)
     mine, theirs = dict(second.named_parameters()), dict(model.named_parameters())
-    equal = mine.keys() == theirs.keys() and all(
-        p.shape == theirs[name].shape and bool((p == theirs[name]).all())
-        for name, p in mine.items()
-    )
-    return "auto" if equal else second
+    same = mine.keys() == theirs.keys() and all(torch.equal(mine[k], theirs[k]) for k in mine)
+    return "auto" if same else second
 
 
 def _storages(model: nn.Module) -> set[int]:
@@ -256,15 +254,3 @@ def _is_loadable(given: Tensor, wanted: Tensor) -> bool:
         given.is_floating_point() == wanted.is_floating_point()
         and given.is_complex() == wanted.is_complex()
     )
-
-
-def _are_named_tensors(loaded: Mapping[Any, Any]) -> bool:
-    named = all(isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items())
-    return bool(loaded) and named
-
-
-def _list_some(what: str, items: list[str]) -> str:
-    if not items:
-        return ""
-    more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
-    return f"\n  {len(items)} {what}: {', '.join(items[:SHOWN])}{more}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -19,7 +20,6 @@ from torch import Tensor, nn
 
 from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Session
-from lawscope.cli.processes import find_place, join_processes, speaks
 from lawscope.cli.scan import (
     build_target,
     explain_failures,
@@ -29,6 +29,7 @@ from lawscope.cli.scan import (
     read_set_options,
     split_names,
 )
+from lawscope.cli.shared import find_place, join_processes, speaks
 from lawscope.data.tokens import MASKED_SHARE, TASKS, Task, TokenSource, context_of, vocabulary_of
 from lawscope.data.windows import Frame, Windows, encoder_of, frame_of, pack, read_tokens_of
 from lawscope.errors import LawscopeError
@@ -53,86 +54,67 @@ MARKS = re.compile(r"<unk>|&lt; ?unk ?&gt;|@[-,.]@|&(?:amp|apos|gt|lt|quot);")
 MARKED = 0.01  # share of the words from which a warning says so
 
 
-@dataclass(frozen=True)
-class TextRequest:
-    """The options of a scan with a text, by the names of ``lawscope scan --help``.
+def scan_text(options: SimpleNamespace) -> Report:
+    """Load, measure and report; in every process that torchrun started.
 
-    Attributes:
-        tokens: a number of tokens of text, "all", or None for what the law needs.
-        folder: where an interrupted scan is kept; None to keep nothing.
+    The options are those of ``lawscope scan``, and ``folder``: where an interrupted scan is kept;
+    None to keep nothing.
     """
-
-    target: str
-    text: Sequence[Path]
-    checkpoint: Path | None = None
-    tokens: str | None = None
-    window: int | None = None
-    dtype: str = "float32"
-    gguf: Path | None = None
-    trust_remote_code: bool = False
-    batch_size: int = 8
-    device: str = "cpu"
-    control: bool = True
-    seed: int = 0
-    task: str = "causal"
-    targets: str = "next"
-    precision: str = "float64"
-    normalization: str = "final-norm"
-    folds: int = 5
-    every: int = 1
-    laws: str | None = None
-    loss: str | None = None
-    memory: str = "512MB"
-    set_: Sequence[str] = ()
-    resume: bool = False
-    folder: Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise LawscopeError(f"--dtype {self.dtype} is not known; choose {', '.join(DTYPES)}.")
-        if self.tokens not in (None, "all") and not str(self.tokens).isdecimal():
-            raise LawscopeError(f"--tokens {self.tokens} is not a number; give one, or 'all'.")
-        if self.most_tokens == 0:
-            raise LawscopeError("--tokens 0 leaves nothing to measure; give more, or 'all'.")
-        if self.own["task"] not in TASKS:
-            raise LawscopeError(f"--task {self.task} is not known; choose {', '.join(TASKS)}.")
-
-    @property
-    def most_tokens(self) -> int | None:
-        """The number asked for by ``tokens``, if it is one."""
-        return None if self.tokens in (None, "all") else int(str(self.tokens)[:18])
-
-    @cached_property
-    def own(self) -> dict[str, Any]:
-        """The settings of the law of next-token prediction; what ``--set`` says comes last."""
-        names = ("precision", "normalization", "folds", "every", "task")
-        own = {name: getattr(self, name) for name in names}
-        own["targets"] = tuple(split_names(self.targets) or ())
-        return {**own, **read_set_options(self.set_).get("next_token", {})}
-
-    def read_settings(self) -> dict[str, dict[str, Any]]:
-        """Return the settings of single laws."""
-        measured = self.laws is None or "next_token" in (split_names(self.laws) or ())
-        return read_set_options(self.set_) | ({"next_token": self.own} if measured else {})
-
-
-def scan_text(request: TextRequest) -> Report:
-    """Load, measure and report; in every process that torchrun started."""
+    options.batch_size = options.batch_size or 8
+    laws, settings = split_names(options.laws), read_set_options(options.set_ or ())
+    options.own = _read_own(options, settings.get("next_token", {}))
+    if laws is None or "next_token" in laws:
+        settings["next_token"] = options.own
     with join_processes(), quiet_warnings():
-        loaded, windows, doubts, kept = agree(lambda: _open(request), find_place()[1] > 1)
+        loaded, windows, doubts, kept = agree(lambda: _open(options), find_place()[1] > 1)
         with explain_failures("The model"):
             report = scan(
                 loaded.model,
                 loaded.source(windows),
-                loss=find_loss(request.loss),
-                laws=split_names(request.laws),
-                control="auto" if request.control else None,
+                loss=find_loss(options.loss),
+                laws=laws,
+                control="auto" if options.control else None,
                 name=loaded.name,
-                memory=request.memory,
-                settings=request.read_settings(),
+                memory=options.memory,
+                settings=settings,
                 checkpoint=kept,
             )
-    return _with_text(report, request, windows, doubts)
+    results = {
+        name: dataclasses.replace(result, warnings=(*result.warnings, *doubts))
+        for name, result in report.results.items()
+    }
+    fed_in = {
+        "text": [str(path) for path in options.text],
+        "text_tokens": windows.text_tokens,
+        "windows": len(windows.ids),
+        "window": int(windows.ids.shape[1]),
+        "before each window": list(windows.frame.before),
+        "after each window": list(windows.frame.after),
+        "batch_size": options.batch_size,
+        "dtype": options.dtype,
+        "device": options.device,
+        "processes": find_place()[1],
+    }
+    return dataclasses.replace(report, results=results, settings={**report.settings, **fed_in})
+
+
+def _read_own(options: SimpleNamespace, last: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the law of next-token prediction, with what ``--set`` says at last."""
+    if options.dtype not in DTYPES:
+        raise LawscopeError(f"--dtype {options.dtype} is not known; choose {', '.join(DTYPES)}.")
+    if options.tokens not in (None, "all"):
+        if not str(options.tokens).isdecimal():
+            raise LawscopeError(f"--tokens {options.tokens} is not a number; give one, or 'all'.")
+        options.tokens = int(str(options.tokens)[:18])
+    if options.tokens == 0:
+        raise LawscopeError("--tokens 0 leaves nothing to measure; give more, or 'all'.")
+    names = ("precision", "normalization", "folds", "every", "task")
+    own = {name: getattr(options, name) for name in names}
+    own["targets"] = tuple(split_names(options.targets) or ())
+    own |= last
+    if own["task"] not in TASKS:
+        raise LawscopeError(f"--task {own['task']} is not known; choose {', '.join(TASKS)}.")
+    return own
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,13 +124,8 @@ class LanguageTarget:
     name: str
     model: nn.Module
     tokenizer: Any
-    request: TextRequest
-
-    @property
-    def task(self) -> Task:
-        """What the model was trained for."""
-        task: Task = self.request.own["task"]
-        return task
+    task: Task
+    options: SimpleNamespace
 
     @cached_property
     def frame(self) -> Frame:
@@ -160,13 +137,13 @@ class LanguageTarget:
         rank, world = (0, 1) if alone else find_place()[:2]
         special = {*getattr(self.tokenizer, "all_special_ids", ()), *self.frame.before}
         return TokenSource(
-            [self._batch(ids) for ids in windows.ids.split(self.request.batch_size)],
+            [self._batch(ids) for ids in windows.ids.split(self.options.batch_size)],
             getattr(self.model, "config", None),
             self.task,
-            self.request.own["targets"],
+            self.options.own["targets"],
             self._find_mask_token(),
             (*special, *self.frame.after),
-            self.request.seed,
+            self.options.seed,
             bos=self.frame.before[0] if self.frame.before and self.task == "causal" else "config",
             rank=rank,
             world=world,
@@ -206,124 +183,103 @@ class LanguageTarget:
         return int(token)
 
 
-def load_language_target(request: TextRequest) -> LanguageTarget:
-    """Load the model and the tokenizer that a request names."""
+def load_language_target(options: SimpleNamespace) -> LanguageTarget:
+    """Load the model and the tokenizer that the options name."""
     _, world, local = find_place()
     # Each process on a machine has its own.
-    device = f"cuda:{local}" if request.device == "cuda" and world > 1 else request.device
+    device = f"cuda:{local}" if options.device == "cuda" and world > 1 else options.device
     where = None if device == "auto" else find_device(device)
-    if request.target.endswith(".py") or (
-        ":" in request.target and not exists(Path(request.target))
-    ):
-        return _load_code(request, where)
-    if request.checkpoint is not None:
+    code = ":" in options.target and not exists(Path(options.target))
+    if code or options.target.endswith(".py"):
+        return _load_code(options, where)
+    if options.checkpoint is not None:
         raise LawscopeError("--checkpoint is for .py targets; a Hugging Face folder has weights.")
-    source = find_source(request.target, request.gguf, request.trust_remote_code)
+    source = find_source(options.target, options.gguf, options.trust_remote_code)
     tokenizer = load_tokenizer(source)
-    task, dtype = request.own["task"], DTYPES[request.dtype]
-    model = load_language_model(source, task=task, dtype=dtype, device=where)
-    return LanguageTarget(Path(source.gguf or source.place).name, model, tokenizer, request)
+    how = {"task": options.own["task"], "dtype": DTYPES[options.dtype], "device": where}
+    model = load_language_model(source, **how)
+    return LanguageTarget(
+        Path(source.gguf or source.place).name, model, tokenizer, options.own["task"], options
+    )
 
 
-def _load_code(request: TextRequest, where: torch.device | None) -> LanguageTarget:
+def _load_code(options: SimpleNamespace, where: torch.device | None) -> LanguageTarget:
     if where is None:
         raise LawscopeError("--device auto is for Hugging Face models; name a device.")
-    if request.gguf is not None:
+    if options.gguf is not None:
         raise LawscopeError("--gguf is for Hugging Face folders; a .py target has its own weights.")
-    found, model = build_target(request.target, request.checkpoint)
+    found, model = build_target(options.target, options.checkpoint)
     tokenizer = found.tokenizer if found.tokenizer is not None else found.given
     if tokenizer is None:
         raise LawscopeError(
-            f"{request.target} gives no tokenizer; define 'tokenizer' in it: an object with "
+            f"{options.target} gives no tokenizer; define 'tokenizer' in it: an object with "
             "encode(text), or a function that turns text into token ids."
         )
     if inspect.isfunction(tokenizer) and not inspect.signature(tokenizer).parameters:
         tokenizer = tokenizer()
-    model = unwrap(model).to(device=where, dtype=DTYPES[request.dtype])
-    return LanguageTarget(found.name, model, tokenizer, request)
+    model = unwrap(model).to(device=where, dtype=DTYPES[options.dtype])
+    return LanguageTarget(found.name, model, tokenizer, options.own["task"], options)
 
 
-def _open(request: TextRequest) -> tuple[LanguageTarget, Windows, tuple[str, ...], Path | None]:
+def _open(options: SimpleNamespace) -> tuple[LanguageTarget, Windows, list[str], Path | None]:
     """Load everything, choose the windows to measure, and say before the run what is too little."""
-    _check_texts(request.text)
+    _check_texts(options.text)
     if speaks():
-        announce(f"loading {request.target}")
-    loaded = load_language_target(request)
-    NextTokenSettings.read("next_token", request.own)
-    length = choose_window(loaded.model, request.window)
+        announce(f"loading {options.target}")
+    loaded = load_language_target(options)
+    NextTokenSettings.read("next_token", options.own)
+    context = context_of(loaded.model)
+    if options.window is not None and context is not None and options.window > context:
+        raise LawscopeError(
+            f"--window {options.window} is longer than the {context} tokens the model can read; "
+            f"take at most {context}."
+        )
+    length = options.window or min(WINDOW, context or WINDOW)
     first = _cut_windows(loaded, length, length - len(loaded.frame))
     with explain_failures("The model"):
         session = Session(loaded.model, loaded.source(first, alone=True))
         width = session.blocks.all[0].shape[-1]
-    most = request.most_tokens
-    if request.tokens is None:
+    most = None if options.tokens == "all" else options.tokens
+    if options.tokens is None:
         most = round(PER_FEATURE * width / SHARES[loaded.task])
-    windows = _cut_windows(loaded, length, most, asked=request.tokens is not None)
+    windows = _cut_windows(loaded, length, most, asked=options.tokens is not None)
     measured = session.source.peek().tokens
     each = 0 if measured is None else len(measured.rows) // max(1, measured.shape[0])
-    _check_length(windows, each, width, request)
-    doubts = _find_foreign_tokens(loaded), _find_marks(request.text)
-    return loaded, windows, tuple(filter(None, doubts)), _find_kept(request)
+    _check_length(windows, each, width, options)
+    doubts, (rows, size) = [], loaded.count_tokens()
+    if rows is not None and size is not None and size > rows:
+        doubts.append(
+            f"The tokenizer knows {size} tokens and the model embeds {rows}: none of the others is "
+            "in this text, but is the tokenizer the model's own?"
+        )
+    return loaded, windows, doubts + _find_marks(options.text), _find_kept(options)
 
 
-def _find_kept(request: TextRequest) -> Path | None:
+def _find_kept(options: SimpleNamespace) -> Path | None:
     """Return the file that keeps an interrupted scan; an old one is gone unless it is resumed."""
-    if request.folder is None:
+    if options.folder is None:
         return None
-    path, world = request.folder / UNFINISHED, find_place()[1]
-    parts = sorted(request.folder.glob(f"{path.stem}*{path.suffix}"))
+    path, world = Path(options.folder, UNFINISHED), find_place()[1]
+    parts = sorted(options.folder.glob(f"{path.stem}*{path.suffix}"))
     saved_by = {int((re.findall(r"-\d+of(\d+)$", part.stem) or [1])[0]) for part in parts}
-    if request.resume and saved_by - {world}:
+    if options.resume and saved_by - {world}:
         raise LawscopeError(
             f"{parts[0]} was saved by {max(saved_by)} process(es), not by {world}; go on with as "
             "many, or delete it to begin again."
         )
-    if speaks() and request.resume and not parts:
-        sys.stderr.write(f"lawscope: nothing to resume in {request.folder}; beginning again.\n")
-    if speaks() and parts and not request.resume:
-        sys.stderr.write(
-            f"lawscope: {parts[0]} is of an interrupted scan, which --resume would continue; "
-            "beginning again.\n"
-        )
+    if options.resume and not parts:
+        _say(f"nothing to resume in {options.folder}; beginning again.")
+    if speaks() and parts and not options.resume:
+        why = "is of an interrupted scan, which --resume would continue"
+        _say(f"{parts[0]} {why}; beginning again.")
         for part in parts:
             part.unlink(missing_ok=True)
     return path
 
 
-def _with_text(
-    report: Report, request: TextRequest, windows: Windows, doubts: tuple[str, ...]
-) -> Report:
-    """Return the report with what was fed in, and what is doubtful about it."""
-    results = {
-        name: dataclasses.replace(result, warnings=(*result.warnings, *doubts))
-        for name, result in report.results.items()
-    }
-    settings = {
-        "text": [str(path) for path in request.text],
-        "text_tokens": windows.text_tokens,
-        "windows": len(windows.ids),
-        "window": int(windows.ids.shape[1]),
-        "before each window": list(windows.frame.before),
-        "after each window": list(windows.frame.after),
-        "batch_size": request.batch_size,
-        "dtype": request.dtype,
-        "device": request.device,
-        "processes": find_place()[1],
-    }
-    return dataclasses.replace(report, results=results, settings={**report.settings, **settings})
-
-
-def choose_window(model: nn.Module, window: int | None) -> int:
-    """Return ``window``, or the default; not beyond the model's context where that is known."""
-    context = context_of(model)
-    if window is None:
-        return WINDOW if context is None else min(WINDOW, context)
-    if context is not None and window > context:
-        raise LawscopeError(
-            f"--window {window} is longer than the {context} tokens the model can read; take at "
-            f"most {context}."
-        )
-    return window
+def _say(sentence: str) -> None:
+    if speaks():
+        sys.stderr.write(f"lawscope: {sentence}\n")
 
 
 def _cut_windows(
@@ -332,7 +288,7 @@ def _cut_windows(
     """Return whole windows that hold ``most`` tokens of text, or all there is."""
     step = length - len(loaded.frame)
     up_to = None if most is None else -(-most // max(step, 1)) * step
-    ids = read_tokens_of(read_pieces(loaded.request.text), encoder_of(loaded.tokenizer), up_to)
+    ids = read_tokens_of(read_pieces(loaded.options.text), encoder_of(loaded.tokenizer), up_to)
     if asked and most is not None and len(ids) < most:
         raise LawscopeError(
             f"--tokens {most} asks for more than the text has: {len(ids)} tokens, "
@@ -351,21 +307,21 @@ def _cut_windows(
     return windows
 
 
-def _check_length(windows: Windows, each: int, width: int, request: TextRequest) -> None:
+def _check_length(windows: Windows, each: int, width: int, options: SimpleNamespace) -> None:
     """Refuse a text that is too short before anything long runs; say where a verdict needs more."""
     if not each:
         raise LawscopeError(
             f"A window of {windows.ids.shape[1]} tokens has no place where all of "
-            f"{', '.join(request.own['targets'])} exist; take a longer --window."
+            f"{', '.join(options.own['targets'])} exist; take a longer --window."
         )
     count = len(windows.ids)
     have, step = windows.text_tokens + windows.left, windows.text_tokens // count
     needed, enough = (-(-least // each) * step for least in (width + 1, ENOUGH * width))
-    if each * count <= width and request.most_tokens is not None:
+    if each * count <= width and isinstance(options.tokens, int):
         raise LawscopeError(
-            f"--tokens {request.most_tokens} is too small: {each * count} of them would be "
-            f"measured, for {width} features; ask for at least {needed}, and {enough} for a line "
-            "that means something."
+            f"--tokens {options.tokens} is too small: {each * count} of them would be measured, "
+            f"for {width} features; ask for at least {needed}, and {enough} for a line that means "
+            "something."
         )
     if each * count <= width:
         raise LawscopeError(
@@ -373,22 +329,11 @@ def _check_length(windows: Windows, each: int, width: int, request: TextRequest)
             f"features: at least {needed - have} are missing, and {enough - have} for a line that "
             "means something; give more text."
         )
-    if each * count < ENOUGH * width and speaks():
-        sys.stderr.write(
-            f"lawscope: {each * count} tokens for {width} features are too few for a verdict; "
-            f"{enough} tokens of text would do.\n"
+    if each * count < ENOUGH * width:
+        _say(
+            f"{each * count} tokens for {width} features are too few for a verdict; {enough} "
+            "tokens of text would do."
         )
-
-
-def _find_foreign_tokens(loaded: LanguageTarget) -> str | None:
-    """Return a warning where the tokenizer has ids that the model does not embed."""
-    rows, size = loaded.count_tokens()
-    if rows is None or size is None or size <= rows:
-        return None
-    return (
-        f"The tokenizer knows {size} tokens and the model embeds {rows}: none of the others is in "
-        "this text, but is the tokenizer the model's own?"
-    )
 
 
 def _check_texts(paths: Sequence[Path]) -> None:
@@ -406,36 +351,31 @@ def read_pieces(paths: Sequence[Path]) -> Iterator[str]:
     """
     _check_texts(paths)
     for path in paths:
-        yield from _read_file(path)
+        decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        rest, read = "", 0
+        try:
+            with path.open("rb") as file:
+                while raw := file.read(PIECE_BYTES):
+                    text = rest + decoder.decode(raw)
+                    read += len(raw)
+                    # After its last line, else its last word, else anywhere.
+                    cut = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
+                    if cut:
+                        yield text[:cut]
+                    rest = text[cut:]
+            if rest := rest + decoder.decode(b"", final=True):
+                yield rest
+        except UnicodeDecodeError as error:
+            byte = f"0x{error.object[error.start]:02x}"
+            raise LawscopeError(
+                f"{path} is not UTF-8 text (byte {byte} between positions {read} and "
+                f"{read + PIECE_BYTES}); convert it, for example with iconv -t utf-8."
+            ) from error
+        except OSError as error:
+            raise LawscopeError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _read_file(path: Path) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    rest, read = "", 0
-    try:
-        with path.open("rb") as file:
-            while raw := file.read(PIECE_BYTES):
-                text = rest + decoder.decode(raw)
-                read += len(raw)
-                # After its last line, else its last word, else anywhere.
-                cut = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
-                if cut:
-                    yield text[:cut]
-                rest = text[cut:]
-        rest += decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        byte = f"0x{error.object[error.start]:02x}"
-        raise LawscopeError(
-            f"{path} is not UTF-8 text (byte {byte} between positions {read} and "
-            f"{read + PIECE_BYTES}); convert it, for example with iconv -t utf-8."
-        ) from error
-    except OSError as error:
-        raise LawscopeError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if rest:
-        yield rest
-
-
-def _find_marks(paths: Sequence[Path]) -> str | None:
+def _find_marks(paths: Sequence[Path]) -> list[str]:
     """Return a warning where the text is not as it was written, by its first megabyte.
 
     On WikiText-2 with its marks SmolLM2-135M has r = −0.78, and −0.91 where "<unk>" is deleted:
@@ -445,10 +385,10 @@ def _find_marks(paths: Sequence[Path]) -> str | None:
     marks = Counter(MARKS.findall(first))
     share = marks.total() / max(len(first.split()), 1)
     if share < MARKED:
-        return None
+        return []
     seen = ", ".join(f"'{mark}'" for mark, _ in marks.most_common(3))
-    return (
+    return [
         f"{share:.0%} of the words of {paths[0]} are marks of a preparation ({seen}): a model that "
         "was not trained with them predicts them in its first blocks, which bends the line; give "
         "the text as it was written."
-    )
+    ]

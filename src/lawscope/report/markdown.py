@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from lawscope.report.outline import outline_of
+from lawscope.report.outline import outline_of, used_columns
 from lawscope.result import Result
 from lawscope.section import Section, Table
 
+TITLES = {"symbol": "number", "interval": "95 %", "control": "untrained"}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
@@ -30,13 +31,10 @@ def _section(section: Section, titled: bool) -> list[str]:
     lines = [f"## {_plain(section.title)}", ""] if titled else []
     verdict = f"**{_plain(section.verdict)}**: " if section.verdict else ""
     lines += [f"{verdict}{_plain(section.headline)}", ""]
-    names = ("symbol", "value", "interval", "predicted", "control", "meaning")
-    titles = ("number", "value", "95 %", "predicted", "untrained", "meaning")
-    rows = [[getattr(each, name) for name in names] for each in section.numbers]
-    used = [i for i in range(len(names)) if any(row[i] for row in rows)]
-    if rows:
-        cells = [[row[i] for i in used] for row in rows]
-        lines += _table(Table("", [titles[i] for i in used], cells))
+    if used := used_columns(section.numbers):
+        titles = [TITLES.get(name, name) for name in used]
+        cells = [[getattr(each, name) for name in used] for each in section.numbers]
+        lines += _table(Table("", titles, cells))
     lines += _list("Advice", section.advice, "1.")
     lines += _list("Findings", section.findings, "-")
     lines += _list("Warnings", section.warnings, "-")

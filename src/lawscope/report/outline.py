@@ -12,7 +12,7 @@ from lawscope.laws.base import LawResult
 from lawscope.laws.report import Report
 from lawscope.papers import PAPERS
 from lawscope.result import Result
-from lawscope.section import Section
+from lawscope.section import KeyNumber, Section
 
 Pairs = Sequence[tuple[str, str]]
 _WORD = re.compile(r"[a-z]{2}")
@@ -35,39 +35,33 @@ class Outline:
         return [PAPERS.get(name, name) for name in names]
 
 
+def used_columns(numbers: Sequence[KeyNumber]) -> list[str]:
+    """Return the columns of a table of key numbers; those that none of them has are left out."""
+    names = ("symbol", "value", "interval", "predicted", "control", "meaning")
+    return [name for name in names if any(getattr(each, name) for each in numbers)]
+
+
 def outline_of(result: Result) -> Outline:
     """Return what to show of a result; of a report, all its laws."""
+    settings: list[tuple[str, Pairs]] = []
     if isinstance(result, Report):
-        return _outline_of_report(result)
-    section = _typeset(result.section())
-    settings = [("How it was measured", section.settings), *_provenance(result)]
-    return Outline(section.title, [section], settings=[each for each in settings if each[1]])
-
-
-def _outline_of_report(report: Report) -> Outline:
-    sections = [_typeset(section) for section in report.sections().values()]
-    facts = dict.fromkeys(fact for section in sections for fact in section.facts)
-    inputs = report.settings.get("inputs")
-    settings = [
-        ("Scan", describe_settings(report.settings)),
-        *((section.title, section.settings) for section in sections),
-        *_provenance(report),
-    ]
-    return Outline(
-        report.name,
-        sections,
-        [*facts, inputs] if isinstance(inputs, str) else list(facts),
-        {name: typeset(reason) for name, reason in report.skipped.items()},
-        [each for each in settings if each[1]],
-    )
-
-
-def _provenance(result: Result) -> list[tuple[str, Pairs]]:
-    if not isinstance(result, Report | LawResult):
-        return []
-    known = {name: value for name, value in asdict(result.provenance).items() if value}
-    versions = known.pop("versions", {})
-    return [("Made of", describe_settings(known)), ("Versions", describe_settings(versions))]
+        sections = [_typeset(section) for section in result.sections().values()]
+        name, inputs = result.name, result.settings.get("inputs")
+        facts = list(dict.fromkeys(fact for section in sections for fact in section.facts))
+        facts += [inputs] if isinstance(inputs, str) else []
+        skipped = {law: typeset(why) for law, why in result.skipped.items()}
+        settings.append(("Scan", describe_settings(result.settings)))
+        settings += [(section.title, section.settings) for section in sections]
+    else:
+        section = _typeset(result.section())
+        name, sections, facts, skipped = section.title, [section], [], {}
+        settings.append(("How it was measured", section.settings))
+    if isinstance(result, Report | LawResult):
+        known = {field: value for field, value in asdict(result.provenance).items() if value}
+        versions = known.pop("versions", {})
+        settings.append(("Made of", describe_settings(known)))
+        settings.append(("Versions", describe_settings(versions)))
+    return Outline(name, sections, facts, skipped, [each for each in settings if each[1]])
 
 
 def _typeset(section: Section) -> Section:

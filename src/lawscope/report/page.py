@@ -5,20 +5,51 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from lawscope.report.charts.drawing import draw_chart
-from lawscope.report.charts.svg import WIDE
+from lawscope.formatting import number
+from lawscope.report.charts.bars import draw_bars
+from lawscope.report.charts.curve import draw_curve
+from lawscope.report.charts.heat_map import draw_heat_map
+from lawscope.report.charts.lines import coloured_lines, draw_lines, other_lines
+from lawscope.report.charts.svg import NARROW, WIDE
 from lawscope.report.outline import Outline, outline_of
 from lawscope.result import Result
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
 
+_DRAW: dict[type, Callable[[Any, int], Markup]] = {
+    Curve: draw_curve,
+    Lines: draw_lines,
+    Bars: draw_bars,
+    HeatMap: draw_heat_map,
+}
 MANY_ROWS = 40  # beyond it a table or a chart of bars scrolls in a box of its own
 # After a dot, underscore, slash or arrow, but not within a number.
 _JOINT = re.compile(r"((?<!\d)[._/→](?=\w)|[._/→](?=[^\W\d]))")
+
+
+class Key(NamedTuple):
+    """An entry of a legend: the class of its colour, words, a number, and the line it toggles."""
+
+    tone: str
+    words: str
+    value: str = ""
+    line: int | None = None
+
+
+class Drawing(NamedTuple):
+    """A chart as page and notebook show it."""
+
+    chart: Chart
+    kind: str
+    pictures: list[Markup]  # ``svg`` elements, one for each width it was drawn for
+    legend: list[Key]
+    others: dict[int, str]  # lines that can be shown on request, by number and name
 
 
 def render_page(result: Result, json_text: str) -> str:
@@ -33,8 +64,11 @@ def render_page(result: Result, json_text: str) -> str:
         for section in outline.sections
     ]
     script = Markup(read_part("page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # Nothing in the numbers can close the element they stand in.
+    data = Markup(re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", json_text))
     style = f":root {{\n{read_part('charts.css')}}}\n{read_part('page.css')}"
-    more = {"data": _embedded(json_text), "script": script, "script_hash": _hash(script)}
+    more = {"data": data, "script": script, "script_hash": f"'sha256-{digest}'"}
     return _render("page.html.jinja", outline, parts, style, **more)
 
 
@@ -61,7 +95,9 @@ def _render(name: str, outline: Outline, parts: list[Any], style: str, **more: A
     )
     found.filters["breakable"] = breakable
     given = {"outline": outline, "parts": parts, "many": MANY_ROWS, "style": Markup(style)}
-    return found.get_template(name).render(**given, **more)
+    text = found.get_template(name).render(**given, **more)
+    # Names taken from folders may hold bytes that are not text; they become "?".
+    return text.encode("utf-8", "replace").decode()
 
 
 def read_part(name: str) -> str:
@@ -80,12 +116,21 @@ def breakable(words: str) -> Markup:
     return Markup("<wbr>").join(escape(piece) for piece in pieces)
 
 
-def _embedded(text: str) -> Markup:
-    """Return JSON that may stand in a script element: nothing in it can close the element."""
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+def draw_chart(chart: Chart, widths: tuple[int, ...] = (WIDE, NARROW)) -> Drawing | None:
+    """Return the drawings of a chart; None when it has nothing to draw."""
+    # A heat map is the same at every width.
+    widths = widths[:1] if isinstance(chart, HeatMap) else widths
+    pictures = [_DRAW[type(chart)](chart, width) for width in widths]
+    if not pictures[0]:
+        return None
+    others = other_lines(chart) if isinstance(chart, Lines) else {}
+    return Drawing(chart, type(chart).__name__.lower(), pictures, _legend(chart), others)
 
 
-def _hash(script: str) -> str:
-    """Return the source expression under which a content security policy admits ``script``."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+def _legend(chart: Chart) -> list[Key]:
+    if isinstance(chart, Curve) and chart.control is not None:
+        return [Key("trained", "measured"), Key("control", "untrained")]
+    if isinstance(chart, Lines):
+        lines = coloured_lines(chart)
+        return [Key(f"c{each.slot}", each.name, number(each.last), each.row) for each in lines]
+    return []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from rich.cells import cell_len
@@ -13,16 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import between, number, percent, shorten
-from lawscope.names import short_names
+from lawscope.formatting import between, number, percent, short_names, shorten
 from lawscope.report.charts.svg import drawable
-from lawscope.report.outline import outline_of
+from lawscope.report.outline import Outline, outline_of, used_columns
 from lawscope.result import Result
 from lawscope.section import Bars, Curve, KeyNumber, Section
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Side = Literal["left", "right"]
 TONES = {"good": "bold green", "bad": "bold red", "open": "bold yellow"}
 MOST_ROWS = 40  # of more stations every n-th has a row
 LEAST_STRIP, MOST_STRIP = 8, 32
@@ -38,51 +39,27 @@ SPELLED = str.maketrans(
 
 def render_terminal(result: Result) -> RenderableType:
     """Return what ``rich`` prints of a result, in at most the width of its console."""
-    return _Summary(result)
+    outline = outline_of(result)
+    return _LaidOut(lambda writer: writer.summary(outline))
 
 
 def render_frame(frame: pd.DataFrame) -> RenderableType:
     """Return what ``rich`` prints of a table of pandas: numbers rounded, names whole."""
-    return _Frame(frame)
+    return _LaidOut(lambda writer: iter([writer.frame(frame)]))
 
 
-class _Frame:
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self.frame = frame
+class _LaidOut:
+    """What is laid out when the console is known."""
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        write = _Writer(options.max_width, options.ascii_only)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name, kind in self.frame.dtypes.items():
-            side = "right" if kind.kind in "fiu" else "left"
-            table.add_column(write.text(str(name), "dim"), justify=side, overflow="fold")  # type: ignore[arg-type]
-        for row in self.frame.itertuples(index=False):
-            cells = (number(v) if isinstance(v, float) else str(v) for v in row)
-            table.add_row(*(write.text(cell) for cell in cells))
-        yield table
-
-
-class _Summary:
-    """A result that is laid out when the console is known."""
-
-    def __init__(self, result: Result) -> None:
-        self.outline = outline_of(result)
+    def __init__(self, lay_out: Callable[[_Writer], Iterator[RenderableType]]) -> None:
+        self.lay_out = lay_out
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        outline, write = self.outline, _Writer(options.max_width, options.ascii_only)
-        yield write.text(outline.name, "bold")
-        if outline.facts:
-            yield write.text(", ".join(outline.facts), "dim")
-        for section in outline.sections:
-            yield ""
-            yield from _section(section, outline.name, bool(outline.facts), write)
-        yield from _sentences(
-            "not measured", "-", [f"{law}: {why}" for law, why in outline.skipped.items()], write
-        )
+        return self.lay_out(_Writer(options.max_width, options.ascii_only))
 
 
 class _Writer:
-    """Text for one console: spelled in ASCII where it must be, never as markup."""
+    """Lays out text for one console: spelled in ASCII where it must be, never as markup."""
 
     def __init__(self, width: int, ascii_only: bool) -> None:
         self.width, self.ascii = width, ascii_only
@@ -115,151 +92,152 @@ class _Writer:
         whole, eighths = divmod(round(8 * share * width), 8)
         return "█" * whole + EIGHTHS[eighths].strip()
 
+    def frame(self, frame: pd.DataFrame) -> Table:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name, kind in frame.dtypes.items():
+            side: Side = "right" if kind.kind in "fiu" else "left"
+            table.add_column(self.text(str(name), "dim"), justify=side, overflow="fold")
+        for row in frame.itertuples(index=False):
+            cells = (number(v) if isinstance(v, float) else str(v) for v in row)
+            table.add_row(*map(self.text, cells))
+        return table
 
-def _section(
-    section: Section, name: str, facts_said: bool, write: _Writer
-) -> Iterator[RenderableType]:
-    if section.title != name:
-        yield write.text(section.title, "bold")
-    verdict = write.text(section.verdict, TONES.get(section.tone, "bold"))
-    joint = ": " if section.verdict and section.headline else ""
-    yield Text.assemble(verdict, joint, write.text(section.headline))
-    if section.facts and not facts_said:
-        yield write.text(", ".join(section.facts), "dim")
-    if section.numbers:
-        yield ""
-        yield _key_numbers(section.numbers, write)
-    chart = section.charts[0] if section.charts else None
-    if isinstance(chart, Curve) and len(chart.values):
-        yield ""
-        yield _curve(chart, write)
-    elif isinstance(chart, Bars) and len(chart.values):
-        yield ""
-        yield write.text(chart.title, "dim")
-        yield _bars(chart, write)
-    yield from _sentences("advice", "{}.", section.advice, write)
-    yield from _sentences("findings", "-", section.findings, write)
-    yield from _sentences("warnings", "!", section.warnings, write)
+    def summary(self, outline: Outline) -> Iterator[RenderableType]:
+        yield self.text(outline.name, "bold")
+        if outline.facts:
+            yield self.text(", ".join(outline.facts), "dim")
+        for section in outline.sections:
+            yield ""
+            yield from self.section(section, outline)
+        skipped = [f"{law}: {why}" for law, why in outline.skipped.items()]
+        yield from self.sentences("not measured", "-", skipped)
 
+    def section(self, section: Section, outline: Outline) -> Iterator[RenderableType]:
+        if section.title != outline.name:
+            yield self.text(section.title, "bold")
+        verdict = self.text(section.verdict, TONES.get(section.tone, "bold"))
+        joint = ": " if section.verdict and section.headline else ""
+        yield Text.assemble(verdict, joint, self.text(section.headline))
+        if section.facts and not outline.facts:
+            yield self.text(", ".join(section.facts), "dim")
+        if section.numbers:
+            yield ""
+            yield self.key_numbers(section.numbers)
+        chart = section.charts[0] if section.charts else None
+        if isinstance(chart, Curve) and len(chart.values):
+            yield ""
+            yield self.curve(chart)
+        elif isinstance(chart, Bars) and len(chart.values):
+            yield ""
+            yield self.text(chart.title, "dim")
+            yield self.bars(chart)
+        yield from self.sentences("advice", "{}.", section.advice)
+        yield from self.sentences("findings", "-", section.findings)
+        yield from self.sentences("warnings", "!", section.warnings)
 
-def _key_numbers(numbers: Sequence[KeyNumber], write: _Writer) -> Table:
-    """Return one row per number; columns that none of them has are left out."""
-    titles = {"symbol": "", "value": "", "interval": "95 %", "predicted": "predicted"}
-    titles |= {"control": "untrained", "meaning": ""}
-    used = {name: title for name, title in titles.items() if any(getattr(n, name) for n in numbers)}
-    styles = {"symbol": "bold", "interval": "dim", "meaning": "dim"}
-    table = Table.grid(padding=(0, 2))
-    for name in used:
-        justify = "right" if name in ("value", "predicted", "control") else "left"
-        table.add_column(justify=justify, no_wrap=name != "meaning", overflow="fold")  # type: ignore[arg-type]
-    if any(used.values()):
-        table.add_row(*(write.text(title, "dim") for title in used.values()))
-    for each in numbers:
-        cells = [write.text(getattr(each, name), styles.get(name, "")) for name in used]
-        table.add_row(*cells)
-    return table
+    def key_numbers(self, numbers: Sequence[KeyNumber]) -> Table:
+        """Return one row per number."""
+        used = used_columns(numbers)
+        titles = {"interval": "95 %", "predicted": "predicted", "control": "untrained"}
+        table = Table.grid(padding=(0, 2))
+        for name in used:
+            side: Side = "right" if name in ("value", "predicted", "control") else "left"
+            table.add_column(justify=side, no_wrap=name != "meaning", overflow="fold")
+        if titles.keys() & used:
+            table.add_row(*(self.text(titles.get(name, ""), "dim") for name in used))
+        styles = {"symbol": "bold", "interval": "dim", "meaning": "dim"}
+        for each in numbers:
+            table.add_row(*(self.text(getattr(each, n), styles.get(n, "")) for n in used))
+        return table
 
+    def curve(self, chart: Curve) -> Table:
+        """Return one row per station: value, interval, what it keeps, its place on the axis."""
+        values = drawable(chart.values, chart.log)
+        control = np.full(len(values), np.nan)
+        if chart.control is not None and len(chart.control) == len(values):
+            control = drawable(chart.control, chart.log)
+        both = np.concatenate([values, control])
+        low, high = (np.nanmin(both), np.nanmax(both)) if np.isfinite(both).any() else (1.0, 1.0)
+        scaled: Callable[[Any], FloatArray] = np.log if chart.log else np.asarray
+        start, reach = scaled(low), (scaled(high) - scaled(low)) or 1.0
+        shares, beside = ((scaled(each) - start) / reach for each in (values, control))
+        columns = {chart.symbol: [number(float(value), chart.digits) for value in chart.values]}
+        if chart.interval is not None:
+            write = partial(number, digits=chart.digits)
+            columns["95 %"] = [between(ends, write) for ends in chart.interval.tolist()]
+        if chart.log:
+            kept = values[1:] / values[:-1]
+            columns["keeps"] = ["", *("" if math.isnan(each) else percent(each) for each in kept)]
 
-def _curve(chart: Curve, write: _Writer) -> Table:
-    """Return one row per station: value, interval, what it keeps, its place on the axis."""
-    values = drawable(chart.values, chart.log)
-    control = np.full(len(values), np.nan)
-    if chart.control is not None and len(chart.control) == len(values):
-        control = drawable(chart.control, chart.log)
-    both = np.concatenate([values, control])
-    low, high = (np.nanmin(both), np.nanmax(both)) if np.isfinite(both).any() else (1.0, 1.0)
-    shares, beside = (_shares(each, low, high, chart.log) for each in (values, control))
-    known = [number(float(value), chart.digits) for value in chart.values]
-    columns = {chart.symbol: known}
-    if chart.interval is not None:
-        columns["95 %"] = [
-            between(ends, lambda end: number(end, chart.digits)) for ends in chart.interval.tolist()
-        ]
-    if chart.log:
-        kept = values[1:] / values[:-1]
-        columns["keeps"] = ["", *("" if math.isnan(each) else percent(each) for each in kept)]
+        def axis(width: int) -> str:
+            ends = [number(float(end), chart.digits) for end in (low, high)]
+            title = f"log {chart.symbol}" if chart.log else chart.symbol
+            room = width - len(ends[0]) - len(ends[1])
+            return f"{ends[0]}{(title if room > len(title) + 1 else '').center(room)}{ends[1]}"
 
-    def axis(width: int) -> str:
-        ends = [number(float(end), chart.digits) for end in (low, high)]
-        title = f"log {chart.symbol}" if chart.log else chart.symbol
-        room = width - len(ends[0]) - len(ends[1])
-        return f"{ends[0]}{(title if room > len(title) + 1 else '').center(room)}{ends[1]}"
+        def strip(index: int, width: int) -> Text:
+            return self.dots(float(shares[index]), float(beside[index]), width)
 
-    def strip(index: int, width: int) -> Text:
-        return write.dots(float(shares[index]), float(beside[index]), width)
+        return self.rows(chart.unit, chart.stations, columns, axis, strip)
 
-    return _rows(chart.unit, chart.stations, columns, axis, strip, write)
+    def bars(self, chart: Bars) -> Table:
+        """Return one row per label: a bar from zero as long as the size of the value."""
+        longest = max((abs(value) for value in chart.values if math.isfinite(value)), default=0.0)
+        shares = np.abs(chart.values) / (longest or 1.0)
+        columns = {" ": list(chart.notes)} if chart.notes else {}
 
+        def strip(index: int, width: int) -> Text:
+            style = "red" if chart.values[index] < 0 else "cyan"
+            return Text(self.bar(float(shares[index]), width), style=style)
 
-def _bars(chart: Bars, write: _Writer) -> Table:
-    """Return one row per label: a bar from zero as long as the size of the value."""
-    longest = max((abs(value) for value in chart.values if math.isfinite(value)), default=0.0)
-    shares = np.abs(chart.values) / (longest or 1.0)
-    columns = {" ": list(chart.notes)} if chart.notes else {}
+        return self.rows("", chart.labels, columns, lambda _: "", strip)
 
-    def strip(index: int, width: int) -> Text:
-        style = "red" if chart.values[index] < 0 else "cyan"
-        return Text(write.bar(float(shares[index]), width), style=style)
+    def rows(
+        self,
+        unit: str,
+        names: Sequence[str],
+        columns: dict[str, list[str]],
+        axis: Callable[[int], str],
+        strip: Callable[[int, int], Text],
+    ) -> Table:
+        """Return a table that fits: number, name, columns of numbers, and a drawn strip."""
+        short = short_names(names)
+        widths = {title: 1 + self.measure((title, *cells)) for title, cells in columns.items()}
+        left = self.width - len(str(len(names) - 1)) - sum(widths.values())
+        if left < LEAST_NAME + LEAST_STRIP and "95 %" in columns:
+            del columns["95 %"]
+            left += widths["95 %"]
+        name_width = max(LEAST_NAME, min(self.measure((unit, *short)), left - left // 3 - 2))
+        strip_width = max(1, min(MOST_STRIP, left - name_width - 2))
+        titles = ["#" if unit else "", shorten(unit, name_width), *columns, axis(strip_width)]
+        table = Table.grid(padding=(0, 1))
+        for place in range(len(titles)):
+            side: Side = "left" if place in (1, len(titles) - 1) else "right"
+            table.add_column(justify=side, no_wrap=True, overflow="crop")
+        if any(title.strip() for title in titles):
+            table.add_row(*(self.text(title, "dim") for title in titles))
+        step = math.ceil(len(short) / MOST_ROWS)
+        for row, name in enumerate(short):
+            if row % step and row != len(short) - 1:
+                continue
+            cells = [
+                self.text(of[row], "dim" if title == "95 %" else "")
+                for title, of in columns.items()
+            ]
+            shown = shorten(self.plain(name), name_width, self.plain("…"))
+            index = self.text(str(row) if unit else "", "dim")
+            table.add_row(index, Text(shown), *cells, strip(row, strip_width))
+        return table
 
-    return _rows("", chart.labels, columns, lambda _: "", strip, write)
+    def measure(self, cells: Iterable[str]) -> int:
+        return max(cell_len(self.plain(cell)) for cell in cells)
 
-
-def _shares(values: FloatArray, low: float, high: float, log: bool) -> FloatArray:
-    """Return where each value stands between the ends of the axis, 0 to 1."""
-    if log:
-        values, low, high = np.log(values), np.log(low), np.log(high)
-    return np.asarray((values - low) / ((high - low) or 1.0))
-
-
-def _rows(
-    unit: str,
-    names: Sequence[str],
-    columns: dict[str, list[str]],
-    axis: Callable[[int], str],
-    strip: Callable[[int, int], Text],
-    write: _Writer,
-) -> Table:
-    """Return a table that fits: number, name, columns of numbers, and a drawn strip."""
-    short = short_names(names)
-    widths = {title: 1 + _width(write, (title, *cells)) for title, cells in columns.items()}
-    left = write.width - len(str(len(names) - 1)) - sum(widths.values())
-    if left < LEAST_NAME + LEAST_STRIP and "95 %" in columns:
-        del columns["95 %"]
-        left += widths["95 %"]
-    name_width = max(LEAST_NAME, min(_width(write, (unit, *short)), left - left // 3 - 2))
-    strip_width = max(1, min(MOST_STRIP, left - name_width - 2))
-    titles = ["#" if unit else "", shorten(unit, name_width), *columns, axis(strip_width)]
-    table = Table.grid(padding=(0, 1))
-    for place in range(len(titles)):
-        justify = "left" if place in (1, len(titles) - 1) else "right"
-        table.add_column(justify=justify, no_wrap=True, overflow="crop")  # type: ignore[arg-type]
-    if any(title.strip() for title in titles):
-        table.add_row(*(write.text(title, "dim") for title in titles))
-    step = math.ceil(len(short) / MOST_ROWS)
-    for row, name in enumerate(short):
-        if row % step and row != len(short) - 1:
-            continue
-        cells = [
-            write.text(of[row], "dim" if title == "95 %" else "") for title, of in columns.items()
-        ]
-        shown = shorten(write.plain(name), name_width, write.plain("…"))
-        index = write.text(str(row) if unit else "", "dim")
-        table.add_row(index, Text(shown), *cells, strip(row, strip_width))
-    return table
-
-
-def _width(write: _Writer, cells: Iterable[str]) -> int:
-    return max(cell_len(write.plain(cell)) for cell in cells)
-
-
-def _sentences(
-    title: str, mark: str, sentences: Iterable[str], write: _Writer
-) -> Iterator[RenderableType]:
-    """Yield a list with a heading, or nothing."""
-    grid = Table.grid(padding=(0, 1))
-    for index, sentence in enumerate(sentences, start=1):
-        grid.add_row(write.text(mark.format(index), "dim"), write.text(sentence))
-    if grid.rows:
-        yield ""
-        yield write.text(title, "bold")
-        yield grid
+    def sentences(self, title: str, mark: str, said: Iterable[str]) -> Iterator[RenderableType]:
+        """Yield a list with a heading, or nothing."""
+        grid = Table.grid(padding=(0, 1))
+        for index, sentence in enumerate(said, start=1):
+            grid.add_row(self.text(mark.format(index), "dim"), self.text(sentence))
+        if grid.rows:
+            yield ""
+            yield self.text(title, "bold")
+            yield grid

@@ -7,8 +7,7 @@ import math
 import numpy as np
 from markupsafe import Markup
 
-from lawscope.formatting import shorten
-from lawscope.names import short_names
+from lawscope.formatting import short_names, shorten
 from lawscope.report.charts.svg import WIDE, Frame, Scale, draw_figure, element
 from lawscope.section import Bars
 
@@ -40,7 +39,13 @@ def draw_bars(chart: Bars, width: int) -> Markup:
         words = element("text", chart.reference_label, x=at, y=16, class_=f"tick {side_class}")
         # Under the words of a narrow drawing, over the bars of a wide one.
         picture = picture + line + words if wide else line + words + picture
-    return draw_figure(frame, _describe(chart), picture)
+    described = f"{chart.title}."
+    if np.isfinite(chart.values).any():
+        longest, least = (int(find(chart.values)) for find in (np.nanargmax, np.nanargmin))
+        said = chart.notes or [""] * len(names)
+        described += f" {len(names)} bars; the longest is {chart.labels[longest]} {said[longest]},"
+        described += f" the shortest {chart.labels[least]} {said[least]}."
+    return draw_figure(frame, described, picture)
 
 
 def _row(chart: Bars, name: str, index: int, y: int, frame: Frame, x: Scale) -> Markup:
@@ -64,14 +69,3 @@ def _row(chart: Bars, name: str, index: int, y: int, frame: Frame, x: Scale) -> 
     kind = "amount" if value >= 0 else "amount below"
     bar = element("rect", x=start, y=from_y, width=end - start, height=thick, class_=kind)
     return element("g", texts, bar)
-
-
-def _describe(chart: Bars) -> str:
-    if not np.isfinite(chart.values).any():
-        return f"{chart.title}."
-    longest, least = int(np.nanargmax(chart.values)), int(np.nanargmin(chart.values))
-    notes = chart.notes or [""] * len(chart.labels)
-    return (
-        f"{chart.title}. {len(chart.labels)} bars; the longest is {chart.labels[longest]} "
-        f"{notes[longest]}, the shortest {chart.labels[least]} {notes[least]}."
-    )

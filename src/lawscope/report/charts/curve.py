@@ -26,11 +26,11 @@ def draw_curve(chart: Curve, width: int) -> Markup:
         frame = svg.Frame(width, 330 if chart.log else 250, left=46, right=10)
     # Room for a marker at both ends.
     x = svg.Scale(0, max(1, len(chart.values) - 1), frame.left + 16, frame.plot_right - 12)
-    y = svg.value_scale(*found, frame, chart.log)
+    y = frame.upwards(*found, chart.log)
     ticks, axis = svg.station_axis(chart.stations, chart.unit, x)
     picture = svg.draw_axes(frame, x, y, ticks, (axis, chart.quantity))
     points = Markup("")
-    for kind, values, fitted in _series(chart):
+    for kind, values, fitted in series_of(chart):
         if fitted is not None:
             line = svg.drawable(fitted, chart.log)
             pixels = [None if math.isnan(v) else (x(i), y.clamp(v)) for i, v in enumerate(line)]
@@ -38,7 +38,12 @@ def draw_curve(chart: Curve, width: int) -> Markup:
         places = svg.drawable(values, chart.log)
         marks = (_point(chart, kind, i, place, x, y) for i, place in enumerate(places))
         points += svg.element("g", *marks, class_=kind)
-    return svg.draw_figure(frame, _describe(chart), picture, points)
+    first, last = (number(float(chart.values[i]), chart.digits) for i in (0, -1))
+    described = (
+        f"{chart.title}. {chart.symbol} goes from {first} at {chart.stations[0]} to {last} at "
+        f"{chart.stations[-1]} over {len(chart.stations)} stations."
+    )
+    return svg.draw_figure(frame, described, picture, points)
 
 
 def curve_range(chart: Curve) -> tuple[float, float] | None:
@@ -47,7 +52,7 @@ def curve_range(chart: Curve) -> tuple[float, float] | None:
     Intervals count, but one that runs far out may not flatten everything else.
     """
     shown = [
-        svg.drawable(v, chart.log) for _, *both in _series(chart) for v in both if v is not None
+        svg.drawable(v, chart.log) for _, *both in series_of(chart) for v in both if v is not None
     ]
     values = np.concatenate(shown)
     if np.isnan(values).all():
@@ -59,7 +64,7 @@ def curve_range(chart: Curve) -> tuple[float, float] | None:
     return svg.padded_range(values, chart.log, least=10.0 ** (1 - chart.digits))
 
 
-def _series(chart: Curve) -> list[tuple[str, FloatArray, FloatArray | None]]:
+def series_of(chart: Curve) -> list[tuple[str, FloatArray, FloatArray | None]]:
     """Return kind, values and line of everything drawn, the measured curve on top."""
     measured = [("trained", chart.values, chart.fitted)]
     if chart.control is None:
@@ -68,44 +73,33 @@ def _series(chart: Curve) -> list[tuple[str, FloatArray, FloatArray | None]]:
 
 
 def _point(chart: Curve, kind: str, index: int, place: float, x: svg.Scale, y: svg.Scale) -> Markup:
-    at = x(index)
+    at, marks = x(index), Markup("")
     if math.isnan(place) and not chart.log:
-        return Markup("")
+        return marks
     if math.isnan(place):
         gap = svg.element("line", x1=at, x2=at, y1=y.end, y2=y.start, class_="gap")
         cross = f"M{at - 5:.1f} {y.start - 11:.1f}l10 10m0-10l-10 10"
         marks = gap + svg.element("path", d=cross, class_="cross")
     else:
-        marks = Markup("")
         if kind == "trained" and chart.interval is not None:
-            marks = _bar(at, svg.drawable(chart.interval[index], chart.log), y)
+            low, high = (y.clamp(end) for end in svg.drawable(chart.interval[index], chart.log))
+            if not math.isnan(low + high):
+                path = f"M{at:.1f} {low:.1f}V{high:.1f}m-3 0h6M{at - 3:.1f} {low:.1f}h6"
+                marks = svg.element("path", d=path, class_="bar")
         # Smaller where stations stand close together.
-        marks += draw_mark(kind, at, y.clamp(place), max(2.0, min(4.5, 0.4 * (x(1) - x(0)))))
+        height, radius = y.clamp(place), max(2.0, min(4.5, 0.4 * (x(1) - x(0))))
+        if kind == "control":
+            half = f"{radius + 0.5:.1f}"
+            path = f"M{at:.1f} {height:.1f}m0-{half}l{half} {half}-{half} {half}-{half}-{half}z"
+            marks += svg.element("path", d=path, class_="mark")
+        else:
+            marks += svg.element("circle", cx=at, cy=height, r=radius, class_="mark")
     return svg.focusable(marks, point_lines(chart, kind, index))
-
-
-def draw_mark(kind: str, x: float, y: float, radius: float) -> Markup:
-    """Return a dot, or a diamond for the control."""
-    if kind != "control":
-        return svg.element("circle", cx=x, cy=y, r=radius, class_="mark")
-    half = f"{radius + 0.5:.1f}"
-    path = f"M{x:.1f} {y:.1f}m0-{half}l{half} {half}-{half} {half}-{half}-{half}z"
-    return svg.element("path", d=path, class_="mark")
-
-
-def _bar(place: float, ends: FloatArray, y: svg.Scale) -> Markup:
-    if np.isnan(ends).any():
-        return Markup("")
-    bottom, top = y.clamp(float(ends[0])), y.clamp(float(ends[1]))
-    path = f"M{place:.1f} {bottom:.1f}V{top:.1f}m-3 0h6M{place - 3:.1f} {bottom:.1f}h6"
-    return svg.element("path", d=path, class_="bar")
 
 
 def point_lines(chart: Curve, kind: str, index: int) -> list[str]:
     """Return what there is to say about one station, the name first."""
-    values, fitted = (
-        (chart.values, chart.fitted) if kind == "trained" else (chart.control, chart.control_fitted)
-    )
+    values, fitted = next(both for each, *both in series_of(chart) if each == kind)
     assert values is not None
     value, name = float(values[index]), f"{index} {chart.stations[index]}"
     lines = [name if kind == "trained" else f"{name} (untrained)"]
@@ -121,11 +115,3 @@ def point_lines(chart: Curve, kind: str, index: int) -> list[str]:
         off = value / float(fitted[index]) - 1
         lines.append(f"{number(100 * abs(off))} % {'above' if off >= 0 else 'below'} the line")
     return lines
-
-
-def _describe(chart: Curve) -> str:
-    ends = [number(float(chart.values[i]), chart.digits) for i in (0, -1)]
-    return (
-        f"{chart.title}. {chart.symbol} goes from {ends[0]} at {chart.stations[0]} to {ends[1]} at "
-        f"{chart.stations[-1]} over {len(chart.stations)} stations."
-    )

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lawscope.names import short_names
+from lawscope.formatting import short_names
+from lawscope.report.charts.curve import series_of
 from lawscope.report.charts.heat_map import NAMED
-from lawscope.report.charts.lines import ALL_DRAWN, coloured_lines
+from lawscope.report.charts.lines import coloured_lines
 from lawscope.report.charts.svg import drawable
-from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TRAINED, CONTROL, BELOW, SOFT, GRID = "#0f5c8c", "#a85a06", "#b3342d", "#565e67", "#e4e1d9"
+STYLES = {
+    "trained": ("o", TRAINED, TRAINED, "measured", "-"),
+    "control": ("D", CONTROL, "none", "untrained", "--"),
+}
 MOST_NAMED = 40  # bars or stations that have a name
 FITTING = 60  # letters of names that fit under an axis
 
@@ -35,27 +40,21 @@ def draw(chart: Chart, ax: Axes | None = None) -> Axes:
 
 
 def _curve(chart: Curve, ax: Axes) -> None:
-    index = np.arange(len(chart.values))
-    if chart.control is not None:
-        beside = drawable(chart.control, chart.log)
-        ax.plot(index, beside, "D", ms=5, color=CONTROL, mfc="none", label="untrained")
-        _fit(ax, chart.control_fitted, chart.log, CONTROL, "--")
-    ax.plot(index, drawable(chart.values, chart.log), "o", ms=5, color=TRAINED, label="measured")
-    _fit(ax, chart.fitted, chart.log, TRAINED, "-")
+    for kind, values, fitted in series_of(chart):
+        mark, colour, filled, label, style = STYLES[kind]
+        measured = drawable(values, chart.log)
+        ax.plot(measured, mark, ms=5, color=colour, mfc=filled, label=label)
+        if fitted is not None:
+            ax.plot(drawable(fitted, chart.log), style, color=colour, lw=1.2, alpha=0.7)
     if chart.interval is not None:
         low, high = drawable(chart.interval, chart.log).T
-        ax.vlines(index, low, high, color=TRAINED, alpha=0.6)
+        ax.vlines(range(len(low)), low, high, color=TRAINED, alpha=0.6)
     if chart.log:
         _log_axis(ax)
     _stations(ax, chart.stations, chart.unit)
     ax.set_ylabel(chart.quantity)
     if chart.control is not None:
         _legend(ax)
-
-
-def _fit(ax: Axes, fitted: Any, log: bool, colour: str, style: str) -> None:
-    if fitted is not None:
-        ax.plot(drawable(fitted, log), style, color=colour, lw=1.2, alpha=0.7)
 
 
 def _lines(chart: Lines, ax: Axes) -> None:
@@ -67,6 +66,8 @@ def _lines(chart: Lines, ax: Axes) -> None:
             ax.plot(chart.x, values, lw=0.6, color=GRID, zorder=0)
     if chart.log:
         _log_axis(ax)
+    if chart.log_x:
+        ax.set_xscale("log")
     ax.set_xlabel(chart.x_label)
     if chart.ticks:
         _stations(ax, chart.ticks, chart.x_label)
@@ -100,20 +101,6 @@ def _heat_map(chart: HeatMap, ax: Axes) -> None:
         if len(names) <= NAMED:
             axis.set_ticks(range(len(names)), names)
     ax.tick_params(axis="x", rotation=90)
-
-
-def _plane(chart: Plane, ax: Axes) -> None:
-    for index, region in enumerate(chart.regions):
-        across, up = (np.array([c[axis] for c in region.corners]) for axis in (0, 1))
-        ax.fill(across, up, color=f"C{index % 10}", alpha=0.12)
-        ax.annotate(region.name, (float(across.mean()), float(up.mean())), ha="center", color=SOFT)
-    groups = np.array(chart.groups or [""] * len(chart.x))
-    for group in dict.fromkeys(groups.tolist()):
-        ax.plot(chart.x[groups == group], chart.y[groups == group], "o", ms=5, label=group)
-    ax.set_xlabel(chart.x_label)
-    ax.set_ylabel(chart.y_label)
-    if 0 < len(set(chart.groups)) <= ALL_DRAWN:
-        _legend(ax)
 
 
 def _legend(ax: Axes) -> None:
@@ -150,5 +137,4 @@ _DRAW: dict[type, Callable[[Any, Axes], None]] = {
     Lines: _lines,
     Bars: _bars,
     HeatMap: _heat_map,
-    Plane: _plane,
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Iterable
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from lawscope.arrays import FloatArray
 from lawscope.formatting import number, shorten
@@ -29,15 +30,20 @@ def draw_heat_map(chart: HeatMap, width: int = WIDTH) -> Markup:
     across, down = size * cells.shape[1], size * cells.shape[0]
     frame = Frame(WIDTH, round(TOP + down + SCALE + 14), LEFT, 4, TOP, SCALE)
     picture = Markup("").join(_shades(cells, size, chart))
-    picture += element(
-        "rect", x=LEFT, y=TOP, width=across, height=down, class_="frame", fill="none"
-    )
+    border = {"x": LEFT, "y": TOP, "width": across, "height": down}
+    picture += element("rect", **border, class_="frame", fill="none")
     if len(chart.rows) <= NAMED:
         for index, name in enumerate(chart.rows):
             at = TOP + (index + 0.5) * size + 4
             picture += element("text", shorten(name, 11), x=LEFT - 8, y=at, class_="tick end")
     picture += _scale(chart, TOP + down + 12, across)
-    return draw_figure(frame, _describe(chart), picture)
+    described, known = f"{chart.title}.", chart.values[np.isfinite(chart.values)]
+    if len(known):
+        rows, columns = chart.values.shape
+        ends = [number(float(end)) for end in (known.min(), known.max(), chart.low, chart.high)]
+        described += f" {rows} by {columns} values between {ends[0]} and {ends[1]}, "
+        described += f"colours from {ends[2]} to {ends[3]}."
+    return draw_figure(frame, described, picture)
 
 
 def average_neighbours(values: FloatArray, most: int = MOST_CELLS) -> FloatArray:
@@ -59,70 +65,51 @@ def average_neighbours(values: FloatArray, most: int = MOST_CELLS) -> FloatArray
 def _levels(values: FloatArray, chart: HeatMap) -> FloatArray:
     """Return −LEVELS to LEVELS on either side of zero, or 0 to LEVELS where zero is no middle."""
     middle = min(max(0.0, chart.low), chart.high)
-    below, above = middle - chart.low, chart.high - middle
-    away = np.clip(values, chart.low, chart.high) - middle
-    reach = max(below, above) or 1.0
-    return np.asarray(np.round(LEVELS * away / reach))
+    reach = max(middle - chart.low, chart.high - middle) or 1.0
+    return np.asarray(np.round(LEVELS * (np.clip(values, chart.low, chart.high) - middle) / reach))
+
+
+def _cells(
+    tone: str, opacity: float, corners: Iterable[tuple[float, float]], size: float
+) -> Markup:
+    """Return squares of one shade as one path, which is far shorter than an element per cell."""
+    steps = [f"M{x:.1f} {y:.1f}h{size:.1f}v{size:.1f}h-{size:.1f}z" for x, y in corners]
+    return element("path", d="".join(steps), class_=f"cell {tone}", fill_opacity=opacity)
 
 
 def _shades(cells: FloatArray, size: float, chart: HeatMap) -> list[Markup]:
-    """Return one path per shade, which is far shorter than a rectangle per cell."""
     levels = _levels(cells, chart)
-    shades = [
-        _cells(levels == level, size, *_shade(float(level)))
-        for level in np.unique(levels[np.isfinite(levels)])
-        if level
-    ]
-    if np.isnan(levels).any():
-        shades.append(_cells(np.isnan(levels), size, "unknown", 1.0))
+    shades = []
+    for level in np.unique(levels):  # NaN comes last, once
+        where = np.isnan(levels) if np.isnan(level) else levels == level
+        corners = [(LEFT + column * size, TOP + row * size) for row, column in np.argwhere(where)]
+        if level:
+            shades.append(_cells(*_shade(float(level)), corners, size))
     return shades
 
 
 def _shade(level: float) -> tuple[str, float]:
     """Return class and opacity of a level."""
+    if math.isnan(level):
+        return "unknown", 1.0
     return "positive" if level > 0 else "negative", (abs(level) / LEVELS) ** FAINTEST
-
-
-def _cells(where: NDArray[np.bool_], size: float, tone: str, opacity: float) -> Markup:
-    steps = [
-        f"M{LEFT + column * size:.1f} {TOP + row * size:.1f}h{size:.1f}v{size:.1f}h-{size:.1f}z"
-        for row, column in np.argwhere(where)
-    ]
-    return element("path", d="".join(steps), class_=f"cell {tone}", fill_opacity=opacity)
 
 
 def _scale(chart: HeatMap, y: float, across: float) -> Markup:
     """Return a strip of all shades with its ends and its zero, and what the colours mean."""
     steps = 2 * LEVELS + 1
-    values = np.linspace(chart.low, chart.high, steps)
     strip = across / steps
     parts = []
-    for index, level in enumerate(_levels(values, chart)):
+    for index, level in enumerate(_levels(np.linspace(chart.low, chart.high, steps), chart)):
         if level:
             tone, opacity = _shade(float(level))
-            parts.append(
-                element(
-                    "rect", x=LEFT + index * strip, y=y, width=strip, height=9,
-                    class_=f"cell {tone}", fill_opacity=opacity,
-                )
-            )  # fmt: skip
+            place = {"x": LEFT + index * strip, "y": y, "width": strip, "height": 9}
+            parts.append(element("rect", **place, class_=f"cell {tone}", fill_opacity=opacity))
     parts.append(element("rect", x=LEFT, y=y, width=across, height=9, class_="frame", fill="none"))
     marks = [(chart.low, "start"), (0.0, "middle"), (chart.high, "end")]
     for value, anchor in marks if chart.low < 0 < chart.high else marks[::2]:
         at = LEFT + across * (value - chart.low) / ((chart.high - chart.low) or 1.0)
         parts.append(element("text", tick_label(value), x=at, y=y + 22, class_=f"tick {anchor}"))
-    parts.append(
-        element("text", chart.scale_label, x=LEFT + across / 2, y=y + 38, class_="label middle")
-    )
+    middle = LEFT + across / 2
+    parts.append(element("text", chart.scale_label, x=middle, y=y + 38, class_="label middle"))
     return Markup("").join(parts)
-
-
-def _describe(chart: HeatMap) -> str:
-    known = chart.values[np.isfinite(chart.values)]
-    if not len(known):
-        return f"{chart.title}."
-    rows, columns = chart.values.shape
-    return (
-        f"{chart.title}. {rows} by {columns} values between {number(float(known.min()))} and "
-        f"{number(float(known.max()))}, colours from {number(chart.low)} to {number(chart.high)}."
-    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -20,8 +21,7 @@ LABEL_GAP = 14.0
 Pixels = list[tuple[float, float] | None]
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A coloured line: its row of the values, number of the colour, name, last value."""
 
     row: int
@@ -56,9 +56,10 @@ def draw_lines(chart: Lines, width: int) -> Markup:
     if width < svg.WIDE:
         frame = svg.Frame(width, 320, left=46, right=10)
     low, high = (float(np.min(chart.x)), float(np.max(chart.x))) if len(chart.x) else (0.0, 1.0)
-    x = svg.Scale(low, high if high > low else low + 1, frame.left + 16, frame.plot_right - 12)
-    y = svg.value_scale(*found, frame, chart.log)
-    ticks, label = [(t, svg.tick_label(t)) for t in svg.linear_ticks(x.low, x.high)], chart.x_label
+    high = high if high > low else low + 1
+    x = svg.Scale(low, high, frame.left + 16, frame.plot_right - 12, chart.log_x and low > 0)
+    y = frame.upwards(*found, chart.log)
+    ticks, label = x.ticks(), f"{chart.x_label}{', log scale' if x.log else ''}"
     if chart.ticks:
         ticks, label = svg.station_axis(chart.ticks, chart.x_label, x)
     picture = svg.draw_axes(frame, x, y, ticks, (label, chart.y_label))
@@ -99,24 +100,14 @@ def _bands(values: FloatArray, at: FloatArray, x: svg.Scale, y: svg.Scale) -> Ma
     )
     parts = []
     for low, high, kind in ((0, 4, "all"), (1, 3, "half")):
-        under, over = (_pixels(quantiles[:, end], at, x, y) for end in (low, high))
-        for stretch in _stretches(under):
-            corners = [over[i] for i in stretch] + [under[i] for i in reversed(stretch)]
-            points = " ".join(f"{c[0]:.1f},{c[1]:.1f}" for c in corners if c is not None)
-            parts.append(svg.element("polygon", points=points, class_=f"band {kind}"))
+        ends = zip(*(_pixels(quantiles[:, end], at, x, y) for end in (high, low)), strict=True)
+        for gap, stretch in groupby(ends, key=lambda pair: None in pair):
+            over, under = zip(*stretch, strict=True)
+            if not gap:
+                points = " ".join(f"{a:.1f},{b:.1f}" for a, b in (*over, *reversed(under)))
+                parts.append(svg.element("polygon", points=points, class_=f"band {kind}"))
     parts.append(svg.polyline(_pixels(quantiles[:, 2], at, x, y), class_="median"))
     return Markup("").join(parts)
-
-
-def _stretches(pixels: Pixels) -> list[list[int]]:
-    """Return the indices of every stretch without a gap."""
-    stretches: list[list[int]] = [[]]
-    for index, pixel in enumerate(pixels):
-        if pixel is None:
-            stretches.append([])
-        else:
-            stretches[-1].append(index)
-    return [stretch for stretch in stretches if stretch]
 
 
 def _end_labels(lines: list[Line], place: float, y: svg.Scale) -> Markup:
@@ -127,11 +118,9 @@ def _end_labels(lines: list[Line], place: float, y: svg.Scale) -> Markup:
     for line, height in zip(named, heights, strict=True):
         leader = f"M{place - 6:.1f} {y(line.last):.1f}L{place + 6:.1f} {height:.1f}"
         mark = svg.element("path", d=leader, class_="leader", fill="none")
-        name = shorten(line.name, 16)
+        name, tone = shorten(line.name, 16), f"ending c{line.slot}"
         text = svg.element("text", name, x=place + 9, y=height + 4, class_="line-name")
-        parts.append(
-            svg.element("g", mark, text, class_=f"ending c{line.slot}", data_line=line.row)
-        )
+        parts.append(svg.element("g", mark, text, class_=tone, data_line=line.row))
     return Markup("").join(parts)
 
 

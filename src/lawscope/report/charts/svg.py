@@ -10,8 +10,9 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from lawscope.arrays import FloatArray
-from lawscope.names import short_names
+from lawscope.formatting import short_names
 
+Ticks = list[tuple[float, str]]  # values with their labels
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MOST_TICKS = 8
 LETTER = 7.0  # width of a tick's letter in pixels
@@ -41,6 +42,10 @@ class Frame:
     def plot_bottom(self) -> int:
         return self.height - self.bottom
 
+    def upwards(self, low: float, high: float, log: bool) -> Scale:
+        """Return the scale from values to pixels."""
+        return Scale(low, high, self.plot_bottom - 8, self.top, log)
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -61,6 +66,11 @@ class Scale:
     def clamp(self, value: float) -> float:
         """Return the pixel of ``value``, or of the end of the scale it lies beyond."""
         return self(min(max(value, self.low), self.high))
+
+    def ticks(self) -> Ticks:
+        """Return round values on the scale, with their labels."""
+        values = (log_ticks if self.log else linear_ticks)(self.low, self.high)
+        return [(value, tick_label(value)) for value in values]
 
 
 def element(tag: str, *children: str, **attributes: object) -> Markup:
@@ -91,11 +101,8 @@ def polyline(points: Iterable[tuple[float, float] | None], **attributes: object)
     """Return a line through points that breaks where a point is None."""
     steps, pen = [], "M"
     for point in points:
-        if point is None:
-            pen = "M"
-            continue
-        steps.append(f"{pen}{point[0]:.1f} {point[1]:.1f}")
-        pen = "L"
+        steps += [] if point is None else [f"{pen}{point[0]:.1f} {point[1]:.1f}"]
+        pen = "M" if point is None else "L"
     return element("path", d="".join(steps), fill="none", **attributes)
 
 
@@ -133,9 +140,9 @@ def index_ticks(length: int, room: float) -> list[int]:
         >>> index_ticks(21, 250)
         [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
     """
+    last = length - 1
     most = max(2, int(room // 22))
-    steps = (factor * 10**power for power in range(6) for factor in (1, 2, 5))
-    return list(range(0, length, next(step for step in steps if (length - 1) / step <= most)))
+    return [int(tick) for tick in linear_ticks(0, last, min(most, last))] if last else [0]
 
 
 def tick_label(value: float) -> str:
@@ -172,7 +179,7 @@ def padded_range(values: FloatArray, log: bool, least: float = 0.01) -> tuple[fl
     return low - pad, high + pad
 
 
-def station_axis(names: Sequence[str], unit: str, x: Scale) -> tuple[list[tuple[float, str]], str]:
+def station_axis(names: Sequence[str], unit: str, x: Scale) -> tuple[Ticks, str]:
     """Return ticks and label of an axis: short names where all fit, else their numbers."""
     short = short_names(names)
     letters = (x(1) - x(0)) / LETTER - 1
@@ -182,29 +189,18 @@ def station_axis(names: Sequence[str], unit: str, x: Scale) -> tuple[list[tuple[
     return [(float(index), str(index)) for index in indices], f"{unit} index"
 
 
-def value_scale(low: float, high: float, frame: Frame, log: bool) -> Scale:
-    """Return the scale from values to pixels, upwards."""
-    return Scale(low, high, frame.plot_bottom - 8, frame.top, log=log)
-
-
-def draw_axes(
-    frame: Frame,
-    x: Scale,
-    y: Scale,
-    x_ticks: Sequence[tuple[float, str]],
-    labels: tuple[str, str],
-) -> Markup:
-    """Return hairlines with their numbers, the axis with ``x_ticks`` under it, and both labels."""
+def draw_axes(frame: Frame, x: Scale, y: Scale, ticks: Ticks, labels: tuple[str, str]) -> Markup:
+    """Return hairlines with their numbers, the axis with ``ticks`` under it, and both labels."""
     left, right, base = frame.left, frame.plot_right, frame.plot_bottom
     parts: list[Markup] = []
-    for value in (log_ticks if y.log else linear_ticks)(y.low, y.high):
+    for value, label in y.ticks():
         height = y(value)
         parts += [
             element("line", x1=left, x2=right, y1=height, y2=height, class_="grid"),
-            element("text", tick_label(value), x=left - 8, y=height + 4, class_="tick end"),
+            element("text", label, x=left - 8, y=height + 4, class_="tick end"),
         ]
     parts.append(element("line", x1=left, x2=right, y1=base, y2=base, class_="axis"))
-    for position, text in x_ticks:
+    for position, text in ticks:
         place = x(position)
         parts += [
             element("line", x1=place, x2=place, y1=base, y2=base + 4, class_="axis"),
