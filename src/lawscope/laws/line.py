@@ -56,15 +56,9 @@ class LineFit:
 
 
 def fit_line(values: FloatArray, replicates: Replicates | None = None) -> LineFit:
-    """Fit log D_l ≈ log D_0 + l·log ρ (He & Su 2023, the law of equi-separation).
+    """Fit log D_l ≈ log D_0 + l·log ρ to D per station, with the intervals of ``replicates``.
 
-    Args:
-        values: D per station, shape (L,). A station where D is not a positive number has no
-            logarithm, and the fit is then not a number either.
-        replicates: re-measured log D, one row per replicate, for the intervals.
-
-    Returns:
-        The fit; its intervals are those of ``replicates``.
+    Where D is not a positive number it has no logarithm, and the fit is not a number either.
 
     Example:
         >>> fit = fit_line(np.array([8.0, 4.0, 2.0, 1.0]))
@@ -106,6 +100,14 @@ def line_numbers(log_values: FloatArray) -> tuple[float, float, float]:
 def half_life(slope: float) -> float:
     """Return ln 2 / ln(1/ρ), infinite when D does not fall."""
     return math.log(2) / -slope if slope < 0 else (math.nan if slope != slope else math.inf)
+
+
+def residual_shares(curve: FloatArray, left_out: int = 0) -> FloatArray:
+    """Return distances from the line through all but the last few, as shares of its fall."""
+    index, used = np.arange(len(curve)), len(curve) - left_out
+    slope, intercept = np.polyfit(index[:used], curve[:used], 1)
+    fall = max(abs(slope) * (len(curve) - 1), 1e-300)
+    return np.asarray((curve - intercept - slope * index) / fall)
 
 
 def judge_straightness(fit: LineFit, limit: float, unit: str) -> Answer:

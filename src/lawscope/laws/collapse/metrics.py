@@ -7,6 +7,7 @@ docstring says which is taken here. docs/collapse.md has the comparison.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -93,18 +94,24 @@ def cosines(vectors: FloatArray) -> FloatArray:
     return np.asarray(np.clip(units @ units.T, -1, 1))
 
 
+def pairs_of(square: FloatArray, group: Sequence[int] | IntArray | None = None) -> FloatArray:
+    """Return the entries of a symmetric matrix for all pairs, or for those of a group."""
+    part = square if group is None else square[np.ix_(group, group)]
+    return np.asarray(part[np.triu_indices(len(part), 1)])
+
+
 def minority_cosine(weights: FloatArray, means: FloatArray, minority: IntArray) -> MinorityCosine:
     """Return the mean cosine over pairs of the minority, of classifiers and of centred means."""
     if len(minority) < 2:
         return MinorityCosine(math.nan, math.nan)
     both = (cosines(vectors[minority]) for vectors in (weights, centred(means)))
-    return MinorityCosine(*(float(_pairs(square).mean()) for square in both))
+    return MinorityCosine(*(float(pairs_of(square).mean()) for square in both))
 
 
 def shape_of(vectors: FloatArray) -> Shape:
     """Return NC2 of K vectors."""
     norms = np.linalg.norm(vectors, axis=1)
-    pairs = _pairs(cosines(vectors))
+    pairs = pairs_of(cosines(vectors))
     mean = norms.mean()
     return Shape(
         equinorm=float(norms.std(ddof=1) / mean) if mean > 0 else math.nan,
@@ -154,10 +161,6 @@ def wilson(events: int, samples: int, level: float = 0.95) -> tuple[float, float
     scale = 1 + z * z / samples
     low = (middle - width) / scale if events else 0.0
     return low, (middle + width) / scale if events < samples else 1.0
-
-
-def _pairs(square: FloatArray) -> FloatArray:
-    return np.asarray(square[np.triu_indices(len(square), 1)])
 
 
 def _unit(matrix: FloatArray) -> FloatArray:

@@ -20,7 +20,6 @@ from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_held, class_names_of, find_labels
-from lawscope.laws.collapse.advice import advise_collapse
 from lawscope.laws.collapse.metrics import (
     NC1,
     NC2,
@@ -36,7 +35,7 @@ from lawscope.laws.collapse.metrics import (
     wilson,
 )
 from lawscope.laws.collapse.result import Collapse, HeadFacts, Predicted
-from lawscope.laws.collapse.verdict import judge_collapse
+from lawscope.laws.collapse.verdict import advise_collapse, judge_collapse
 from lawscope.laws.line import log_or_nan
 from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter

@@ -23,9 +23,8 @@ from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.checkpoint import select_prefixed
 from lawscope.laws.line import fit_line, log_or_nan
-from lawscope.laws.next_token.advice import advise
 from lawscope.laws.next_token.result import NextToken
-from lawscope.laws.next_token.verdict import judge
+from lawscope.laws.next_token.verdict import advise, judge
 from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.distributed import gathered, merges_ranks
 from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
