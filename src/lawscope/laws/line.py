@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -154,27 +155,33 @@ def key_number(
     )
 
 
-def line_at_stations(fit: LineFit, length: int, first: int = 0) -> FloatArray | None:
-    """Return a fitted line at every station, NaN before ``first``; None where there is no line."""
-    if math.isnan(fit.slope):
-        return None
-    line = fit.predict(np.arange(length, dtype=np.float64) - first)
-    line[:first] = np.nan
-    return line
+def line_charts(
+    fit: LineFit, control: tuple[FloatArray, LineFit] | None, first: int = 0, **own: Any
+) -> list[Chart]:
+    """Return a curve with its line, that of the control beside it, and distances from the line.
 
+    The line begins at station ``first``; the other arguments are those of :class:`Curve`.
+    """
+    index = np.arange(len(own["values"]), dtype=np.float64)
 
-def with_residuals(curve: Curve) -> list[Chart]:
-    """Return a curve, and how far each station lies from its line in units of the logarithm."""
+    def line(fitted: LineFit) -> FloatArray | None:
+        if math.isnan(fitted.slope):
+            return None
+        return np.where(index < first, np.nan, fitted.predict(index - first))
+
+    if control is not None:
+        own |= {"control": control[0], "control_fitted": line(control[1])}
+    curve = Curve(fitted=line(fit), **own)
     if curve.fitted is None or not np.isfinite(curve.fitted).any():
         return [curve]
-    base = log_or_nan(curve.fitted)
+    base, symbol = log_or_nan(curve.fitted), f"log {curve.symbol}"
     residuals = Curve(
-        "Distance from the line",
-        f"log {curve.symbol} − line",
-        f"log {curve.symbol} − fitted line",
-        curve.unit,
-        curve.stations,
-        log_or_nan(curve.values) - base,
+        title="Distance from the line",
+        symbol=f"{symbol} − line",
+        quantity=f"{symbol} − fitted line",
+        unit=curve.unit,
+        stations=curve.stations,
+        values=log_or_nan(curve.values) - base,
         interval=None if curve.interval is None else log_or_nan(curve.interval) - base[:, None],
         fitted=np.where(np.isnan(base), np.nan, 0.0),
         log=False,

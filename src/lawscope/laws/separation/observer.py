@@ -58,23 +58,19 @@ class SeparationObserver(LawObserver[Separation]):
 
     def taps(self) -> Sequence[Tap]:
         # Those of the round under way.
-        chosen = [s for s in self.measured.values() if s.operation in self.scatter]
-        return [Tap(station, pooling=self.settings.pooling) for station in chosen]
+        return [Tap(self.measured[o], pooling=self.settings.pooling) for o in self.scatter]
 
     def passes(self) -> int:
         """Return the rounds, each twice where one of its stations needs it."""
-        strategies = self.plan.strategies
-        return sum(1 + any(strategies[i] == "two-pass" for i in r) for r in self.plan.rounds)
+        twice = [strategy == "two-pass" for strategy in self.plan.strategies]
+        return sum(1 + any(twice[i] for i in members) for members in self.plan.rounds)
 
     def begin_batch(self, batch: Batch) -> None:
-        labels = find_labels(batch, "separation")
-        if self.scatter:
-            self.groups = self.index.assign(labels)
+        self.groups = self.index.assign(find_labels(batch, "separation"))
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         assert self.groups is not None
-        station = tap.station
-        scatter = self.scatter[station.operation]
+        station, scatter = tap.station, self.scatter[tap.station.operation]
         before = self.widths.setdefault(station.operation, rows.shape[1])
         if before != rows.shape[1]:
             raise LawscopeError(
@@ -214,11 +210,8 @@ class SeparationObserver(LawObserver[Separation]):
         kind = self.settings.uncertainty
         if kind is None:
             return None
-        rows = [
-            self.parts[s.operation].deleted if kind == "jackknife" else self.resamples[s.operation]
-            for s in chosen
-        ]
-        curves = log_or_nan(np.stack(rows, axis=1))
+        again = self.resamples or {o: part.deleted for o, part in self.parts.items()}
+        curves = log_or_nan(np.stack([again[s.operation] for s in chosen], axis=1))
         return Replicates(curves, kind) if len(curves) > 1 else None
 
     def _warn_about(
@@ -251,7 +244,8 @@ class SeparationObserver(LawObserver[Separation]):
     def _describe(self, chosen: Sequence[Station], samples: int) -> dict[str, Any]:
         own = self.settings
         strategies = dict(zip(self.measured, self.plan.strategies, strict=True))
-        unmasked, pooled = self.session.unmasked, getattr(own.pooling, "__name__", own.pooling)
+        unmasked = self.session.unmasked
+        pooled = getattr(own.pooling, "__name__", str(own.pooling))
         replicates = {"jackknife": self.index.folds, "bootstrap": BOOTSTRAPS, None: 0}
         return {
             "samples": samples,
