@@ -164,11 +164,7 @@ class LawObserver(Observer, Generic[R]):
     """An observer that can say what it found."""
 
     def result(self, control: R | None = None) -> R:
-        """Return the result once all passes are done.
-
-        Args:
-            control: the result of the untrained network.
-        """
+        """Return the result once all passes are done, beside that of the untrained network."""
         raise NotImplementedError
 
 
@@ -212,11 +208,7 @@ def decide(answers: list[Answer]) -> tuple[Verdict, str]:
 
 
 def with_settings_of(settings: type[Settings]) -> Callable[[F], F]:
-    """Give a public function the signature and documentation of its law's settings.
-
-    The function takes them as ``**settings``; ``help()``, completion and the documentation show
-    every one of them with its default.
-    """
+    """Give a function of ``**settings`` the signature and documentation of its law's settings."""
 
     def describe(function: F) -> F:
         signature, fields = inspect.signature(function), dataclasses.fields(settings)

@@ -38,12 +38,17 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | Path, observers: Mapping[str, Any], source: Source) -> None:
+        for name, observer in observers.items():
+            if not hasattr(observer, "state_dict"):
+                raise LawscopeError(
+                    f"checkpoint= is for laws of text, which read the data once; {name} is not "
+                    "one: leave it out with laws=."
+                )
         grouped = dist.is_available() and dist.is_initialized()
         rank, world = (dist.get_rank(), dist.get_world_size()) if grouped else (0, 1)
         self.path = Path(path)
         if world > 1:
-            name = f"{self.path.stem}-{rank + 1}of{world}{self.path.suffix}"
-            self.path = self.path.with_name(name)
+            self.path = self.path.with_stem(f"{self.path.stem}-{rank + 1}of{world}")
         self.observers, self.source = observers, source
         self.identity = _identity(observers, f"{rank + 1} of {world}")
         self._due, self._since, self._asked = time.monotonic() + SAVE_SECONDS, 0.0, False
@@ -117,7 +122,9 @@ class Checkpoint:
             raise damaged
         wrong = [key for key, value in self.identity.items() if said.get(key) != value]
         if wrong:
-            what = DIFFERENCES.get(wrong[0]) or _name_differences(said, self.identity)
+            old, new = (json.loads(each["settings"]) for each in (said, self.identity))
+            changed = [f"{n} {old.get(n)} and now {new[n]}" for n in new if old.get(n) != new[n]]
+            what = DIFFERENCES.get(wrong[0], f"other settings: {', '.join(changed)}")
             raise LawscopeError(
                 f"{self.path} is of {what}; go on with what it was begun with, or delete it to "
                 "begin again."
@@ -157,9 +164,3 @@ def _digest(tensors: Mapping[str, Tensor], said: Mapping[str, str]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _name_differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    old, new = (json.loads(said.get("settings", "{}")) for said in (theirs, ours))
-    names = [name for name in new if old.get(name) != new[name]]
-    return "other settings: " + ", ".join(f"{n} {old.get(n)} and now {new[n]}" for n in names)

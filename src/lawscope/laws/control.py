@@ -77,7 +77,7 @@ def _reset_copy(model: nn.Module) -> nn.Module | None:
     return fresh
 
 
-def _reset(module: nn.Module) -> Callable[[], None] | None:
+def _reset(module: nn.Module) -> Callable[..., object] | None:
     """Return how a module draws new weights; multi-head attention hides it."""
     methods = (getattr(module, name, None) for name in ("reset_parameters", "_reset_parameters"))
     return next(filter(callable, methods), None)

@@ -221,9 +221,7 @@ def measure(
         if checkpoint is not None and applying:
             kept = {name: observers[name].inner for name in applying}
             kept |= {f"control {name}": o.inner for name, o in beside.items() if not o.reason}
-            saved = stack.enter_context(
-                agree(lambda: _open_checkpoint(checkpoint, kept, source), merges)
-            )
+            saved = stack.enter_context(agree(lambda: Checkpoint(checkpoint, kept, source), merges))
         how: dict[str, Any] = {"loss": loss, "after_batch": saved, "on_failure": leave_out}
         agree(lambda: run_together(together, source, **how), merges)
     if saved is not None:
@@ -322,17 +320,6 @@ def _share_reasons(observers: Sequence[_Guarded]) -> None:
     for reasons in gathered([observer.reason for observer in observers]):
         for observer, reason in zip(observers, reasons, strict=True):
             observer.reason = observer.reason or reason
-
-
-def _open_checkpoint(path: str | Path, observers: Mapping[str, Any], source: Source) -> Checkpoint:
-    """Return the file that keeps what observers have gathered, where all can be interrupted."""
-    for name, observer in observers.items():
-        if not hasattr(observer, "state_dict"):
-            raise LawscopeError(
-                f"checkpoint= is for laws of text, which read the data once; {name} is not one: "
-                "leave it out with laws=."
-            )
-    return Checkpoint(path, observers, source)
 
 
 def _skip_control(error: Exception, skipped: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.spatial.distance import pdist
 
 from lawscope.arrays import FloatArray, IntArray
 
@@ -69,7 +69,7 @@ def cosines(vectors: FloatArray) -> FloatArray:
     return np.asarray(np.clip(units @ units.T, -1, 1))
 
 
-def pairs_of(square: FloatArray, group: Sequence[int] | IntArray | None = None) -> FloatArray:
+def pairs_of(square: FloatArray, group: Sequence[int] | None = None) -> FloatArray:
     """Return the entries of a symmetric matrix for all pairs, or for those of a group."""
     part = square if group is None else square[np.ix_(group, group)]
     return np.asarray(part[np.triu_indices(len(part), 1)])
@@ -104,12 +104,9 @@ def self_duality(weights: FloatArray, means: FloatArray) -> float:
 
 def cdnv(means: FloatArray, variances: FloatArray) -> float:
     """Return the mean over pairs of (v_j + v_k)/(2‖h̄_j − h̄_k‖²) (Galanti et al. 2022)."""
-    total, K = 0.0, len(means)
-    for k in range(1, K):
-        distances = np.square(means[:k] - means[k]).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            total += float(((variances[:k] + variances[k]) / (2 * distances)).sum())
-    return total / (K * (K - 1) // 2)
+    spreads = pairs_of(variances[:, None] + variances)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float((spreads / (2 * pdist(means, "sqeuclidean"))).mean())
 
 
 def centred_energies(weights: FloatArray, means: FloatArray, variances: FloatArray) -> Energies:
@@ -126,14 +123,3 @@ def bias_share(bias: FloatArray, weights: FloatArray, means: FloatArray) -> floa
     logits = means @ centred(weights).T
     whole = own + float(np.square(logits).sum(axis=1).mean())
     return own / whole if whole else 0.0
-
-
-def wilson(events: int, samples: int, level: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval of a share, which also says how sure zero is."""
-    z = float(ndtri((1 + level) / 2))
-    share = events / samples
-    middle = share + z * z / (2 * samples)
-    width = z * math.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
-    scale = 1 + z * z / samples
-    low = (middle - width) / scale if events else 0.0
-    return low, (middle + width) / scale if events < samples else 1.0

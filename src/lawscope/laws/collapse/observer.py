@@ -32,7 +32,6 @@ from lawscope.laws.collapse.metrics import (
     minority_cosine,
     self_duality,
     shape_of,
-    wilson,
 )
 from lawscope.laws.collapse.result import Collapse, HeadFacts, Predicted
 from lawscope.laws.collapse.verdict import advise_collapse, judge_collapse
@@ -118,6 +117,8 @@ class CollapseObserver(LawObserver[Collapse]):
 
     def result(self, control: Collapse | None = None) -> Collapse:
         """Put the numbers beside the prediction, judge and advise."""
+        from scipy.stats import binomtest
+
         assert self.decisions is not None
         head, (rows, width) = self.head, self.head.weight.shape
         part, order = self.scatter.compute(), np.argsort(self.index.classes)
@@ -134,7 +135,8 @@ class CollapseObserver(LawObserver[Collapse]):
         nc2 = NC2(shape_of(centred(means)), shape_of(weights))
         nc3, missed = self_duality(weights, means), int(found.disagreeing.sum())
         nc4 = missed / self.samples
-        interval = {"nc4": wilson(missed, self.samples), **_interval(part)}
+        wilson = binomtest(missed, self.samples).proportion_ci(method="wilson")
+        interval = {"nc4": (float(wilson.low), float(wilson.high)), **_interval(part)}
         prediction, no_prediction, doubts = predict(counts, energies)
         predicted = None if prediction is None else predicted_numbers(prediction, minority)
         angles = cosines(weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -56,7 +56,8 @@ def _falls(fit: LineFit) -> Answer:
     return None, f"{said}, which does not settle whether PR falls"
 
 
-class Bend(NamedTuple):
+@dataclass(frozen=True)
+class Bend:
     """Last blocks that leave the line through the others."""
 
     blocks: int  # 1 or 2
