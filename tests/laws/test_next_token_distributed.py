@@ -65,7 +65,7 @@ def failing_controls(rank, batches):
 def work(rank, folder):
     torch.set_num_threads(1)
     store = f"file://{folder}/store"
-    patience = timedelta(seconds=100)  # for a rank that waits for another in vain
+    patience = timedelta(seconds=20)  # for a rank that waits for another in vain
     dist.init_process_group(
         "gloo", init_method=store, rank=rank, world_size=WORLD, timeout=patience
     )

@@ -194,6 +194,7 @@ def measure(
     applying = {name: laws[name] for name, observer in observers.items() if not observer.reason}
     together, beside = [(session, list(observers.values()))], dict[str, _Guarded]()
     skipped: dict[str, str] = {}
+    kept: dict[str, Any] = {}  # what a checkpoint saves
 
     def open_control() -> tuple[Session, dict[str, _Guarded]]:
         assert control is not None
@@ -203,8 +204,9 @@ def measure(
 
     def leave_out(_: Session, error: Exception) -> None:
         _skip_control(error, skipped)
-        for observer in beside.values():
+        for name, observer in beside.items():
             observer.reason = skipped["control"]
+            kept.pop(f"control {name}", None)
 
     if control is not None and applying:
         try:
@@ -219,7 +221,7 @@ def measure(
     with ExitStack() as stack:
         saved = None
         if checkpoint is not None and applying:
-            kept = {name: observers[name].inner for name in applying}
+            kept |= {name: observers[name].inner for name in applying}
             kept |= {f"control {name}": o.inner for name, o in beside.items() if not o.reason}
             saved = stack.enter_context(agree(lambda: Checkpoint(checkpoint, kept, source), merges))
         how: dict[str, Any] = {"loss": loss, "after_batch": saved, "on_failure": leave_out}
