@@ -9,8 +9,10 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 import lawscope as ls
+from lawscope.laws import checkpoint
 from lawscope.zoo.networks.language import gpt
 
 IDS = torch.randint(0, 50, (60, 30), generator=torch.Generator().manual_seed(0))
@@ -101,3 +103,23 @@ def test_what_is_of_something_else_is_refused(model, tmp_path):
         with pytest.raises(ls.LawscopeError, match=sentence):
             ls.next_token(network, batches, checkpoint=path, **settings)
     assert path.is_file()
+
+
+def test_a_control_that_fails_is_not_saved_any_more(model, tmp_path, monkeypatch):
+    class Tired(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = copy.deepcopy(model), 0
+
+        def forward(self, ids):
+            self.calls += 1
+            if self.calls > 4:
+                raise RuntimeError("enough")
+            return self.inner(ids)
+
+    monkeypatch.setattr(checkpoint, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(checkpoint, "SAVE_SHARE", 0)
+    with pytest.warns(ls.LawscopeWarning, match="no control: .*enough"):
+        result = ls.next_token(model, BATCHES, control=Tired(), checkpoint=tmp_path / "moments")
+    assert result.control is None
+    assert result.settings["sequences"] == len(IDS)

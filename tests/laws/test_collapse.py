@@ -14,7 +14,7 @@ from tests import cases, oracles
 from torch import nn
 
 import lawscope as ls
-from lawscope.laws.collapse.metrics import cosines, shape_of, wilson
+from lawscope.laws.collapse.metrics import cosines, shape_of
 from lawscope.laws.collapse.verdict import RULE
 from lawscope.statistics.nearest_mean import NearestMean
 
@@ -335,14 +335,6 @@ def test_a_simplex_has_no_distance_from_one(classes):
     simplex = np.eye(classes) - 1 / classes
     assert max(shape_of(simplex)) < 1e-12
     assert cosines(simplex)[0, 1] == pytest.approx(-1 / (classes - 1))
-
-
-def test_wilson_is_the_score_interval():
-    from scipy.stats import binomtest
-
-    for events, samples in ((0, 7), (3, 50), (50, 50)):
-        expected = binomtest(events, samples).proportion_ci(0.95, method="wilson")
-        assert wilson(events, samples) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 X, Y = cases.vectors(), cases.labels()

@@ -1,62 +1,22 @@
-"""The law of next-token prediction against stored features and least squares in float64.
-
-Then what people hand over as batches, masked models, and what is said where something fails.
-"""
+"""The law of next-token prediction against stored features and least squares in float64."""
 
 import copy
-import dataclasses
-import warnings
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 from tests.language_models import CAUSAL, DEPTH, VOCABULARY, WIDTH, build, token_batches
-from torch import nn
+from tests.laws.texts import BATCHES, IDS, assert_same, bert, measure, plain, residual, scaled
 
 import lawscope as ls
-from lawscope.capture import session
-from lawscope.laws import control
-from lawscope.laws.next_token import observer
-from lawscope.statistics.prediction_moments import PredictionMoments
-from lawscope.zoo.networks.language import gpt
 
-BATCHES = token_batches(8)  # 8 × 6 sequences of 20 tokens
-IDS = torch.cat(BATCHES)
 CLS, SEP, MASK, PAD = 57, 58, 59, 0
 FEW = "ignore:.*per feature.*:lawscope.errors.LawscopeWarning"
-MOMENTS = r"moments of 4 blocks in 5 folds of 16² numbers.*every=2.*folds=2.*dtype"
-
-
-def plain():
-    torch.manual_seed(0)
-    return gpt(VOCABULARY, WIDTH, DEPTH, 2, 64)
 
 
 @pytest.fixture(scope="module")
 def small():
-    model = plain()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(6)
-    return model.eval()
-
-
-@pytest.fixture(scope="module")
-def gpt2():
-    return build("gpt2")
-
-
-def measure(model, batches=BATCHES, **settings):
-    return ls.next_token(model, batches, **{"control": None, **settings})
-
-
-def residual(x, y):
-    """1 − R² with intercept by lstsq in float64."""
-    x, y = x.double().numpy(), y.double().numpy()
-    design = np.hstack([np.ones((len(x), 1)), x])
-    beta, *_ = np.linalg.lstsq(design, y, rcond=1e-6)
-    return np.square(y - design @ beta).sum() / np.square(y - y.mean()).sum()
+    return scaled()
 
 
 def normalised(x, kind, eps):
@@ -150,21 +110,6 @@ def test_cross_validation_is_by_sequence(small):
     assert result.pr_cv[2] == pytest.approx(expected, rel=1e-8)
 
 
-def assert_same(a, b, rel=1e-9):
-    for name in ("pr", "pr_adjusted", "pr_cv", "pr_onehot", "condition"):
-        assert getattr(a, name) == pytest.approx(getattr(b, name), rel=rel), name
-    assert a.n == b.n
-    assert a.fit.interval["slope"] == pytest.approx(b.fit.interval["slope"], rel=1e-5)
-
-
-def test_batches_dicts_and_generators_give_one_value(small):
-    # In float64, because float32 layers round differently for another batch size.
-    model = copy.deepcopy(small).double()
-    whole = measure(model, [IDS])
-    for same in (BATCHES, list(IDS), ({"input_ids": b} for b in BATCHES), IDS):
-        assert_same(measure(model, same), whole)
-
-
 def test_padding_is_left_out_and_does_not_matter():
     model = build("llama").double()
     padded = torch.cat([IDS, torch.zeros(len(IDS), 5, dtype=IDS.dtype)], dim=1)
@@ -198,6 +143,7 @@ def test_two_targets_equal_two_runs_on_the_same_places(small):
         else:
             assert_same(both.targets[name], alone)
     assert "current" in both.to_dict()["others"]
+    assert both.others["current"].provenance == both.provenance
 
 
 @pytest.mark.parametrize(
@@ -282,143 +228,6 @@ def test_encoder_decoder():
     assert result.n == sum(b[:, 1:].numel() for b in BATCHES)
 
 
-def test_too_few_tokens_are_refused_or_warned(small):
-    with pytest.raises(ls.LawscopeError, match=r"10 tokens were measured for 16.*7 more.*790 more"):
-        measure(small, [BATCHES[0][:1, :11]])
-    with pytest.warns(ls.LawscopeWarning, match=r"114 tokens for 16 features.*686 more"):
-        result = measure(small, BATCHES[:1])
-    assert result.verdict == "cannot be told"
-    assert "Measure 686 tokens more" in result.advice[0]
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"targets": ("nextt",)}, "targets='nextt'"),
-        ({"targets": ()}, "at least one"),
-        ({"targets": "next"}, r"targets='next' is a word; .*\('next',\)"),
-        ({"targets": ("next", "next")}, "once"),
-        ({"task": "chat"}, "task='chat'"),
-        ({"normalization": "batch"}, "normalization='batch'"),
-        ({"precision": "half"}, "precision='half'"),
-        ({"folds": 0}, "folds=0"),
-        ({"folds": True}, "folds=True"),
-        ({"every": True}, "every=True"),
-        ({"every": 0}, "every=0"),
-        ({"memory": "much"}, "memory='much'"),
-    ],
-)
-def test_settings_that_are_not_known(small, settings, match):
-    with pytest.raises(ls.LawscopeError, match=match):
-        measure(small, **settings)
-
-
-def test_encodings_and_arrays(gpt2):
-    from transformers import BatchEncoding
-
-    expected = measure(gpt2, IDS).pr
-    encoding = BatchEncoding({"input_ids": IDS, "attention_mask": torch.ones_like(IDS)})
-    for batches in (encoding, [encoding], [IDS.numpy()], [IDS.to(torch.int32)], [(IDS,)]):
-        assert measure(gpt2, batches).pr == pytest.approx(expected, rel=1e-9)
-
-
-def test_empty_batches_are_passed_over(gpt2):
-    expected, empty = measure(gpt2, BATCHES), IDS[:0]
-    for batches in ([empty, *BATCHES], [*BATCHES, empty], [*BATCHES[:3], empty, *BATCHES[3:]]):
-        result = measure(gpt2, iter(batches))
-        assert result.pr_cv == pytest.approx(expected.pr_cv, rel=1e-12)
-        assert result.settings["sequences"] == len(IDS)
-    with pytest.raises(ls.LawscopeError, match="no batches with tokens"):
-        measure(gpt2, [empty])
-    with pytest.raises(ls.LawscopeError, match="no batches"):
-        measure(gpt2, [])
-    with pytest.raises(ls.LawscopeError, match="int"):
-        measure(gpt2, 3)
-
-
-@pytest.mark.parametrize("at", [0, 7])
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (lambda ids: torch.where(ids % 3 == 0, -100, ids), "id -100.*attention_mask"),
-        (lambda ids: ids + 9, "embeds 60 tokens, 0 to 59; is the tokenizer"),
-        (lambda ids: ids.repeat(1, 4), "sequences have 80 tokens.*within its context of 64 tokens"),
-        (lambda ids: ids > 5, "torch.bool of shape"),
-        (lambda ids: ids + 0j, "torch.complex64 of shape"),
-        (lambda ids: ids.tolist(), r"is list; .*return_tensors='pt'"),
-        (lambda ids: np.array([["a", "b"]]), "ndarray"),
-        (lambda ids: ids[:, :1], "one token or none"),
-    ],
-)
-def test_what_is_not_a_batch_of_this_model(gpt2, at, change, match):
-    batches = [*BATCHES[:at], change(BATCHES[0]), *BATCHES[at:]]
-    with pytest.raises(ls.LawscopeError, match=match):
-        measure(gpt2, batches)
-
-
-def test_ids_and_lengths_of_a_network_that_does_not_say():
-    model = plain()
-    for wrong in (IDS + 9, IDS.repeat(1, 4)):
-        with pytest.raises(ls.LawscopeError, match=r"go up to \d+ and sequences have \d+ tokens"):
-            measure(model, [BATCHES[0], wrong])
-
-    class Fails(nn.Module):
-        def __init__(self, error):
-            super().__init__()
-            self.inner, self.error = model, error
-
-        def forward(self, ids):
-            if len(ids) > 6:
-                raise self.error
-            return self.inner(ids)
-
-    asserted = RuntimeError("CUDA error: device-side assert triggered\nmore")
-    with pytest.raises(ls.LawscopeError, match=r"assert triggered\. Token ids go up to 59"):
-        measure(Fails(asserted), [BATCHES[0], IDS])
-    with pytest.raises(RuntimeError, match="my own"):
-        measure(Fails(RuntimeError("my own")), [BATCHES[0], IDS])
-
-
-def test_positions_beyond_the_context_that_are_not_an_index():
-    """BERT takes a slice of its positions and fails at adding them."""
-    with pytest.raises(ls.LawscopeError, match=r"sequences have 20 tokens.*context of 16 tokens"):
-        measure(bert(max_position_embeddings=16), IDS, task="masked", mask_token=3)
-
-
-def test_rotary_positions_go_beyond_the_context():
-    model = build("llama", max_position_embeddings=8)
-    assert measure(model, IDS).n == IDS[:, 1:].numel()
-
-
-def test_a_mask_token_beyond_the_vocabulary(gpt2):
-    with pytest.raises(ls.LawscopeError, match="token id 99, and the model embeds 60"):
-        measure(gpt2, IDS, task="masked", mask_token=99)
-
-
-@pytest.mark.parametrize("settings", [{}, {"task": "masked", "mask_token": 59}, {"bos": 7}])
-def test_the_bar_ends_at_all_tokens(settings, monkeypatch):
-    """Also where few are measured: hidden ones, or all but the first."""
-    seen = {"done": 0}
-
-    @contextmanager
-    def bar(description, total, show, unit):
-        seen["total"] = total
-        yield lambda steps: seen.update(done=seen["done"] + steps)
-
-    monkeypatch.setattr(session, "progress", bar)
-    settings = dict(settings)
-    model = build("gpt2", bos_token_id=settings.pop("bos", None))
-    first = torch.full((6, 1), 7)
-    mask = torch.ones(6, 21, dtype=torch.int64)
-    mask[:, 18:] = 0
-    batches = [torch.cat([first, b], dim=1) for b in BATCHES for _ in range(6)]
-    batches[3] = {"input_ids": batches[3], "attention_mask": mask}
-    batches[5] = (batches[5],)
-    result = measure(model, batches, **settings)
-    assert seen == {"done": 6 * 21 * 48, "total": 6 * 21 * 48}
-    assert result.n < seen["total"]
-
-
 def test_left_padding_needs_positions_where_they_are_learned():
     """GPT-2 counts positions from the left edge, padding included; rotary ones are relative."""
     ids = torch.cat([torch.zeros(len(IDS), 5, dtype=torch.int64), IDS], dim=1)
@@ -432,16 +241,6 @@ def test_left_padding_needs_positions_where_they_are_learned():
     assert measure(model, padded).pr != pytest.approx(alone.pr, rel=1e-6)
     # Its norms compute in float32.
     assert measure(llama, padded).pr == pytest.approx(measure(llama, IDS).pr, rel=1e-7)
-
-
-def bert(**changed):
-    from transformers import BertConfig, BertForMaskedLM
-
-    torch.manual_seed(0)
-    sizes = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 24}
-    layers = {"num_hidden_layers": DEPTH, "num_attention_heads": 2, "max_position_embeddings": 64}
-    config = BertConfig(**{**sizes, **layers, "initializer_range": 0.3, **changed})
-    return BertForMaskedLM(config).eval()
 
 
 def framed():
@@ -517,162 +316,9 @@ def test_what_a_masked_model_needs():
         ls.next_token(model, batches, task="masked", mask_token=-1)
 
 
-class Moody(nn.Module):
-    """A block that fails at the second whole batch."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner, self.fails, self.batches = inner, None, []
-
-    def forward(self, x):
-        if len(x) == 6:
-            self.batches.append(x)
-        if len(self.batches) < 2:
-            return self.inner(x)
-        if isinstance(self.fails, BaseException):
-            raise self.fails
-        return self.inner(x) * (torch.nan if self.fails else 1.0)
-
-
-OUT_OF_MEMORY = r"6 sequences of 20 tokens.*shorter window.*dtype.*fewer blocks"
-
-
-@pytest.mark.parametrize(
-    ("fails", "kind", "sentence"),
-    [
-        (torch.OutOfMemoryError("out of memory"), ls.LawscopeError, OUT_OF_MEMORY),
-        ("NaN", ls.LawscopeError, "Block 'blocks.2' gives NaN"),
-        (KeyboardInterrupt("stop"), KeyboardInterrupt, "stop"),
-    ],
-)
-def test_a_network_that_fails_half_way_is_left_as_found(fails, kind, sentence):
-    model = plain()
-    model.blocks[2] = Moody(model.blocks[2])
-    model.blocks[2].fails = fails
-    with pytest.raises(kind, match=sentence):
-        measure(model)
-    assert all(m.training for m in model.modules())
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-
-
 def test_inference_mode_may_be_on():
     expected = measure(plain())
     with torch.inference_mode():
         found = measure(plain())
     np.testing.assert_allclose(found.pr, expected.pr, rtol=1e-12)
     assert torch.is_grad_enabled()
-
-
-class Boom:
-    """Stands where memory is asked for, and has none from the ``calls``-th call on."""
-
-    def __init__(self, error, inner, calls=1):
-        self.error, self.inner, self.left = error, inner, calls - 1
-
-    def __call__(self, *args, **kwargs):
-        if not self.left:
-            raise self.error
-        self.left -= 1
-        return self.inner(*args, **kwargs)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB"),
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
-        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"),
-        MemoryError(),
-    ],
-)
-def test_memory_for_moments(monkeypatch, error):
-    model = plain()
-    boom = Boom(error, observer.PredictionMoments, calls=3)
-    monkeypatch.setattr(observer, "PredictionMoments", boom)
-    with pytest.raises(ls.LawscopeError, match=MOMENTS):
-        measure(model)
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    assert all(m.training for m in model.modules())
-
-
-@pytest.mark.parametrize(
-    ("step", "error"),
-    [
-        ("update", torch.OutOfMemoryError("out of memory")),
-        ("compute", MemoryError("Unable to allocate 7.28 TiB for an array")),  # as NumPy says it
-    ],
-)
-def test_memory_for_a_batch_and_for_the_result(monkeypatch, step, error):
-    monkeypatch.setattr(PredictionMoments, step, Boom(error, None))
-    with pytest.raises(ls.LawscopeError, match=MOMENTS):
-        measure(plain())
-
-
-def test_memory_for_merging_ranks(monkeypatch):
-    error = torch.OutOfMemoryError("CUDA out of memory")
-    monkeypatch.setattr(observer, "gathered", Boom(error, None))
-    monkeypatch.setattr("lawscope.laws.next_token.law.place_among_ranks", lambda _: (0, 1))
-    monkeypatch.setattr("lawscope.laws.scan.agree", lambda work, _: work())
-    with pytest.raises(ls.LawscopeError, match=MOMENTS):
-        measure(plain(), distributed=True)
-
-
-def test_memory_for_the_untrained_network(monkeypatch):
-    error = torch.OutOfMemoryError("CUDA out of memory")
-    monkeypatch.setattr(control, "_reset_copy", Boom(error, None))
-    with pytest.warns(ls.LawscopeWarning, match=r"same network untrained.*control=None"):
-        assert ls.next_token(plain(), BATCHES).control is None
-
-    class Configured(nn.Module):
-        config = "all"
-        _init_weights = None
-
-        def __init__(self, config):
-            raise error
-
-    bare = Configured.__new__(Configured)
-    nn.Module.__init__(bare)
-    with pytest.raises(ls.LawscopeError, match=r"same network untrained.*control=None"):
-        control.make_untrained(bare)
-
-
-def test_other_errors_stay_what_they_are(monkeypatch):
-    boom = Boom(RuntimeError("something else"), None)
-    monkeypatch.setattr(observer, "PredictionMoments", boom)
-    with pytest.raises(RuntimeError, match="something else") as caught:
-        measure(plain())
-    assert not isinstance(caught.value, ls.LawscopeError)
-
-
-def warned(monkeypatch, precision, **changed):
-    """The warnings where one regression came out so."""
-    compute = PredictionMoments.compute
-    monkeypatch.setattr(
-        PredictionMoments, "compute", lambda self: dataclasses.replace(compute(self), **changed)
-    )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ls.LawscopeWarning)
-        measure(plain(), precision=precision)
-    return " ".join(str(one.message) for one in caught)
-
-
-@pytest.mark.parametrize(
-    ("precision", "lost", "said"),
-    [
-        ("float64", 1e-9, ""),
-        ("float64", 3e-7, "rounding changes PR by about 3e-07 of itself. Begin with other parts"),
-        ("fast", 0.01, ""),
-        ("fast", 0.1, "other parts of the text, or use precision='float64'"),
-    ],
-)
-def test_digits_that_rounding_took_are_named(monkeypatch, precision, lost, said):
-    words = warned(monkeypatch, precision, lost=lost)
-    assert ("conditioned worse" in words) == bool(said)
-    assert said in words
-
-
-@pytest.mark.parametrize("precision", ["float64", "fast"])
-def test_directions_that_are_left_out_are_named(monkeypatch, precision):
-    words = warned(monkeypatch, precision, rank=9)
-    assert "dependent features (rank down to 9 of 16)" in words
-    assert ("a thousandth of the largest" in words) == (precision == "fast")

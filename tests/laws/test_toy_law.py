@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,8 +17,8 @@ from torch import nn
 
 import lawscope as ls
 from lawscope.errors import NotApplicableError
-from lawscope.laws.registry import unregister
-from lawscope.laws.separation.law import SeparationSettings
+from lawscope.laws import registry
+from lawscope.laws.separation.law import SEPARATION, SeparationSettings
 
 TOKENS = next(case for case in CASES if case.name == "tokens")
 
@@ -26,7 +27,7 @@ TOKENS = next(case for case in CASES if case.name == "tokens")
 def registered():
     ls.register(SIZES)
     yield
-    unregister("sizes")
+    del registry._LAWS["sizes"]
 
 
 def scanned(**more):
@@ -126,6 +127,17 @@ def test_a_misspelt_setting_is_an_error_with_the_nearest_name(registered):
         scanned(settings={"sizes": {"largst": 3}})
     with pytest.raises(ls.LawscopeError, match="stations="):
         scanned(statoins="layers")
+
+
+def test_an_installed_package_cannot_take_the_name_of_a_law(monkeypatch):
+    other = dataclasses.replace(SIZES, name="separation")
+    point = SimpleNamespace(
+        name="mine", value="mine", dist=SimpleNamespace(name="toy-laws"), load=lambda: other
+    )
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    with pytest.warns(ls.LawscopeWarning, match="'mine' of toy-laws .* a law 'separation' already"):
+        laws = registry.all_laws()
+    assert laws["separation"] is SEPARATION
 
 
 def test_an_installed_package_offers_it_by_an_entry_point(tmp_path):

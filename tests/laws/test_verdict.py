@@ -9,14 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lawscope.laws.collapse.advice import merged_classes
 from lawscope.laws.collapse.metrics import NC1
-from lawscope.laws.collapse.verdict import judge_collapse
+from lawscope.laws.collapse.verdict import judge_collapse, merged_classes
 from lawscope.laws.line import fit_line, half_life
-from lawscope.laws.next_token import advice as next_token_advice
 from lawscope.laws.next_token import verdict as next_token
-from lawscope.laws.separation.advice import advise
-from lawscope.laws.separation.verdict import RULE, judge
+from lawscope.laws.separation.verdict import RULE, advise, judge
 from lawscope.laws.uncertainty import Replicates
 
 NOISE = np.random.default_rng(0).normal(size=(8, 12))
@@ -238,7 +235,7 @@ def advice_on_tokens(curve, verdict, n=10_000, control=None):
         d=16,
         control=control,
     )
-    return next_token_advice.advise(result)
+    return next_token.advise(result)
 
 
 LINE = -0.02 * np.arange(10)

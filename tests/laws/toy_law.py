@@ -19,7 +19,6 @@ class SizeSettings(ls.Settings):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sizes(ls.LawResult):
-    law: ClassVar[str] = "sizes"
     schema: ClassVar[str] = "toy.sizes/1"
     stations: tuple[str, ...]
     sizes: NDArray[np.float64]  # of rows and of gradients, shape (2, L)

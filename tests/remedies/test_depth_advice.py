@@ -22,7 +22,7 @@ JITTER = 0.1 * np.array([-1.0, 0.0, 1.0])
 def advice(means, jitter=JITTER):
     """Advice on made-up networks whose log D has these means over three seeds."""
     values = np.exp(np.array(means)[:, None] + jitter)
-    return weigh("made up", DEPTHS, values, -np.ones((4, 3)), np.ones((4, 3)), {})
+    return weigh("made up", DEPTHS, np.stack([values, -np.ones((4, 3)), np.ones((4, 3))]), {})
 
 
 def test_candidates_are_those_a_t_test_cannot_tell_from_the_best():
@@ -164,7 +164,7 @@ def test_a_d_without_a_logarithm_is_no_advice(wrong, said):
     values = np.ones((4, 3))
     values[2, 1] = wrong
     with pytest.raises(LawscopeError, match=said):
-        weigh("made up", DEPTHS, values, -np.ones((4, 3)), np.ones((4, 3)), {})
+        weigh("made up", DEPTHS, np.stack([values, -np.ones((4, 3)), np.ones((4, 3))]), {})
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -9,19 +9,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import (
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    Self,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Generic, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from lawscope.capture.session import Session
 from lawscope.capture.taps import Observer
@@ -38,6 +29,12 @@ Need = Literal["labels", "tokens", "loss", "weights", "steps"]
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 Answer = tuple[bool | None, str]  # certainly so, certainly not or neither, and the sentence
 VERDICTS = {"holds": "the law holds", "does not hold": "the law does not hold"}
+# The help of settings that several laws have.
+CLASS_NAMES = "names of the classes in the order of their sorted labels."
+DISTRIBUTED = (
+    "merge over the ranks of torch.distributed; by default wherever a process group is "
+    "initialised. Every rank must call it."
+)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -76,58 +73,49 @@ class Settings:
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for one in dataclasses.fields(self):
-            value, hint = getattr(self, one.name), hints.get(one.name, Any)
-            convert = one.metadata.get("convert")
-            least = one.metadata.get("least")
+            name, value, hint = one.name, getattr(self, one.name), hints[one.name]
+            convert, least = one.metadata.get("convert"), one.metadata.get("least")
             if convert is not None:
-                object.__setattr__(self, one.name, convert(value))
+                value = convert(value)
             elif choices := _choices(hint):
-                _check_choice(one.name, value, choices)
+                if not isinstance(value, str | None) or value not in choices:
+                    *others, last = map(repr, choices)
+                    raise LawscopeError(
+                        f"{name}={value!r} is not known; choose {', '.join(others)} or {last}."
+                    )
             elif least is not None and (value is not None or hint is int):
-                number = whole_number(one.name, value, least, one.metadata["lacks"])
-                object.__setattr__(self, one.name, number)
+                value = whole_number(name, value, least, one.metadata["lacks"])
             elif hint in (bool, bool | None) and not isinstance(value, get_args(hint) or bool):
                 allowed = "True or False" if hint is bool else "True, False or None"
-                raise LawscopeError(f"{one.name}={value!r} is not {allowed}.")
+                raise LawscopeError(f"{name}={value!r} is not {allowed}.")
+            object.__setattr__(self, name, value)
 
     @classmethod
     def read(cls, law: str, given: Mapping[str, Any]) -> Self:
-        """Return the settings with these values.
-
-        Raises:
-            LawscopeError: a name that the law does not have; the sentence offers the nearest.
-        """
-        known = [f.name for f in dataclasses.fields(cls)]
-        for name in given:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-                hint = f"did you mean {near[0]}=?" if near else f"it has {', '.join(known)}."
-                raise LawscopeError(f"{law} has no setting {name}=; {hint}")
+        """Return the settings with these values; a name that the law does not have is an error."""
+        check_names(given, [f.name for f in dataclasses.fields(cls)], f"{law} has no")
         return cls(**given)
 
     def open_tokens(self, data: Any, config: Any) -> Source:
         """Return the data as a source of tokens, for a law that needs them."""
         return TokenSource(data, config)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+def check_names(given: Iterable[str], known: Sequence[str], lack: str) -> None:
+    """Refuse a setting that is not known; the sentence offers the nearest."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}=?" if near else f"there are {', '.join(known)}."
+            raise LawscopeError(f"{lack} setting {name}=; {hint}")
 
 
 def _choices(hint: Any) -> list[Any]:
     """Return the values that a ``Literal``, or one of them or None, allows; else nothing."""
     parts = [hint] if get_origin(hint) is Literal else get_args(hint)
-    allowed = [[None] if part is type(None) else get_args(part) for part in parts]
-    literal = all(get_origin(part) is Literal or part is type(None) for part in parts)
-    return [value for values in allowed for value in values] if literal else []
-
-
-def _check_choice(name: str, value: Any, choices: list[Any]) -> None:
-    if not isinstance(value, str | None) or value not in choices:
-        listed = [repr(choice) for choice in choices]
-        raise LawscopeError(
-            f"{name}={value!r} is not known; choose {', '.join(listed[:-1])} or {listed[-1]}."
-        )
+    if not all(get_origin(part) is Literal or part is type(None) for part in parts):
+        return []
+    return [value for part in parts for value in get_args(part) or [None]]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -144,7 +132,6 @@ class LawResult(Result):
         control: the same law on the same network untrained, where that was measured.
     """
 
-    law: ClassVar[str] = ""
     verdict: str
     reason: str
     advice: tuple[str, ...] = ()
@@ -152,6 +139,10 @@ class LawResult(Result):
     settings: dict[str, Any] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     control: LawResult | None = None
+
+    def measured_on(self, provenance: Provenance) -> Self:
+        """Return the result with its provenance."""
+        return dataclasses.replace(self, provenance=provenance)
 
     def _section(self, verdicts: Mapping[str, str] = VERDICTS, **own: Any) -> Section:
         """Return a section of what every law shows, and of what this one adds."""
@@ -173,16 +164,12 @@ class LawObserver(Observer, Generic[R]):
     """An observer that can say what it found."""
 
     def result(self, control: R | None = None) -> R:
-        """Return the result once all passes are done.
-
-        Args:
-            control: the result of the untrained network.
-        """
+        """Return the result once all passes are done, beside that of the untrained network."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Law:
+class Law(Generic[R]):
     """The description of a law.
 
     Attributes:
@@ -200,8 +187,8 @@ class Law:
     papers: tuple[str, ...]
     needs: frozenset[Need]
     settings: type[Settings]
-    observe: Callable[[Session, Any], LawObserver[Any]]
-    result: type[LawResult]
+    observe: Callable[[Session, Any], LawObserver[R]]
+    result: type[R]
 
 
 def decide(answers: list[Answer]) -> tuple[Verdict, str]:
@@ -221,27 +208,23 @@ def decide(answers: list[Answer]) -> tuple[Verdict, str]:
 
 
 def with_settings_of(settings: type[Settings]) -> Callable[[F], F]:
-    """Give a public function the signature and documentation of its law's settings.
+    """Give a function of ``**settings`` the signature and documentation of its law's settings."""
 
-    The function takes them as ``**settings``; ``help()``, completion and the documentation show
-    every one of them with its default.
-    """
-
-    def described(function: F) -> F:
-        signature = inspect.signature(function)
-        own, fields = list(signature.parameters.values()), dataclasses.fields(settings)
-        kind = inspect.Parameter.KEYWORD_ONLY
+    def describe(function: F) -> F:
+        signature, fields = inspect.signature(function), dataclasses.fields(settings)
+        own, kind = signature.parameters.values(), inspect.Parameter.KEYWORD_ONLY
+        positional = [p for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
         named = [
             inspect.Parameter(f.name, kind, default=f.default, annotation=f.type) for f in fields
         ]
-        positional = [p for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
         keywords = [p for p in own if p.kind is kind]
         function.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[*positional, *named, *keywords]
         )
-        lines = "\n".join(f"        {f.name}: {f.metadata['help']}" for f in fields)
-        text = function.__doc__ or ""
-        function.__doc__ = text.replace("        **settings: the settings below.", lines)
+        wrap = textwrap.TextWrapper(96, " " * 4, " " * 8, break_on_hyphens=False)
+        lines = [wrap.fill(f"{f.name}: {f.metadata['help']}") for f in fields]
+        text = inspect.cleandoc(function.__doc__ or "")
+        function.__doc__ = text.replace("    **settings: the settings below.", "\n".join(lines))
         return function
 
-    return described
+    return describe

@@ -31,22 +31,24 @@ DIFFERENCES = {"model": "another model", "weights": "the same model with other w
 class Checkpoint:
     """A file of what observers have gathered; call it after every batch.
 
-    Inside ``with`` ctrl-C and SIGTERM are noted and heeded when a batch is done, so that nothing
-    is lost; a second one, a while later, interrupts at once. (torchrun hands on to its processes
-    what the terminal has sent them already: repeats at the same moment are one.)
-
-    Where there are several ranks each adds its number to the name of the file. A file that exists
-    is read into the observers, and the batches it counts are left out of the source's next pass; a
-    file that is damaged, or of another model, text or setting, is refused.
+    Inside ``with`` ctrl-C and SIGTERM are heeded when a batch is done; a second one, a while later,
+    interrupts at once. Each of several ranks has a file of its own. A file that exists is read into
+    the observers, and the source's next pass begins after it; one that is damaged, or of another
+    model, text or setting, is refused.
     """
 
     def __init__(self, path: str | Path, observers: Mapping[str, Any], source: Source) -> None:
+        for name, observer in observers.items():
+            if not hasattr(observer, "state_dict"):
+                raise LawscopeError(
+                    f"checkpoint= is for laws of text, which read the data once; {name} is not "
+                    "one: leave it out with laws=."
+                )
         grouped = dist.is_available() and dist.is_initialized()
         rank, world = (dist.get_rank(), dist.get_world_size()) if grouped else (0, 1)
         self.path = Path(path)
         if world > 1:
-            name = f"{self.path.stem}-{rank + 1}of{world}{self.path.suffix}"
-            self.path = self.path.with_name(name)
+            self.path = self.path.with_stem(f"{self.path.stem}-{rank + 1}of{world}")
         self.observers, self.source = observers, source
         self.identity = _identity(observers, f"{rank + 1} of {world}")
         self._due, self._since, self._asked = time.monotonic() + SAVE_SECONDS, 0.0, False
@@ -67,8 +69,8 @@ class Checkpoint:
 
     def __call__(self) -> None:
         """Save when it is time; save and raise ``KeyboardInterrupt`` when asked to stop."""
-        if self._asked or time.monotonic() > self._due:
-            begun = time.monotonic()
+        begun = time.monotonic()
+        if self._asked or begun > self._due:
             self.save()
             ended = time.monotonic()
             self._due = ended + max(SAVE_SECONDS, SAVE_SHARE * (ended - begun))
@@ -97,6 +99,7 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        # torchrun hands on what the terminal has sent already: repeats at one moment are one.
         if self._asked and time.monotonic() - self._since > AGAIN_SECONDS:
             raise KeyboardInterrupt
         if not self._asked:
@@ -117,20 +120,18 @@ class Checkpoint:
         expected = said.pop("sha256", "")
         if said.get("format") != FORMAT or expected != _digest(tensors, said):
             raise damaged
-        self._compare(said)
+        wrong = [key for key, value in self.identity.items() if said.get(key) != value]
+        if wrong:
+            old, new = (json.loads(each["settings"]) for each in (said, self.identity))
+            changed = [f"{n} {old.get(n)} and now {new[n]}" for n in new if old.get(n) != new[n]]
+            what = DIFFERENCES.get(wrong[0], f"other settings: {', '.join(changed)}")
+            raise LawscopeError(
+                f"{self.path} is of {what}; go on with what it was begun with, or delete it to "
+                "begin again."
+            )
         for name, observer in self.observers.items():
             observer.load_state_dict(select_prefixed(tensors, f"{name}/"))
         self.source.skip(int(said["batches"]), said["data"])
-
-    def _compare(self, said: Mapping[str, str]) -> None:
-        wrong = [key for key, value in self.identity.items() if said.get(key) != value]
-        if not wrong:
-            return
-        what = DIFFERENCES.get(wrong[0]) or _name_differences(said, self.identity)
-        raise LawscopeError(
-            f"{self.path} is of {what}; go on with what it was begun with, or delete it to begin "
-            "again."
-        )
 
 
 def _identity(observers: Mapping[str, Any], rank: str) -> dict[str, str]:
@@ -141,11 +142,10 @@ def _identity(observers: Mapping[str, Any], rank: str) -> dict[str, str]:
     if hasattr(config, "to_dict"):
         config = {k: v for k, v in config.to_dict().items() if not k.startswith("_")}
     beside = {"observers": list(observers), "rank": rank, "bos": getattr(source, "bos", None)}
-    settings = {**vars(first.settings), **beside}
     return {
         "model": f"{type(model).__name__} {_as_text(config)}",
         "weights": hash_weights(model),
-        "settings": _as_text(settings),
+        "settings": _as_text({**vars(first.settings), **beside}),
     }
 
 
@@ -164,9 +164,3 @@ def _digest(tensors: Mapping[str, Tensor], said: Mapping[str, str]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _name_differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    old, new = (json.loads(said.get("settings", "{}")) for said in (theirs, ours))
-    names = [name for name in new if old.get(name) != new[name]]
-    return "other settings: " + ", ".join(f"{n} {old.get(n)} and now {new[n]}" for n in names)

@@ -60,22 +60,21 @@ def check_class_names(given: Sequence[str] | None, session: Session) -> None:
         return
     _check_list(given)
     source, first = session.source, session.example.labels
+    known, said = 0, "classes"
     # Of a DataLoader the source counts the classes of its data set; a sampler may show fewer.
     if source.classes is not None and isinstance(source.data, Sequence):
-        if len(given) < source.classes:
-            raise _wrong_number(given, f"{source.classes} classes")
+        known = source.classes
     elif first is not None and not first.is_floating_point():
-        seen = len(first.unique())
-        if len(given) < seen:
-            raise _wrong_number(given, f"the {seen} classes of the first batch")
+        known, said = len(first.unique()), "classes of the first batch"
+    if len(given) < known:
+        raise _wrong_number(given, f"{known} {said}")
 
 
 def _check_list(given: Any) -> None:
     listed = hasattr(given, "__len__") and hasattr(given, "__getitem__")
     if not listed or isinstance(given, str | bytes | Mapping) or getattr(given, "ndim", 1) != 1:
-        raise LawscopeError(
-            f"class_names={given!r} is not a list of names; give one name per class."
-        )
+        said = f"class_names={given!r} is not a list of names"
+        raise LawscopeError(f"{said}; give one name per class.")
 
 
 def _wrong_number(given: Sequence[str], classes: str) -> LawscopeError:

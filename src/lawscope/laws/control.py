@@ -25,16 +25,14 @@ def check_control(control: object) -> None:
 
 def find_control(model: nn.Module, control: nn.Module | str) -> nn.Module:
     """Return the network to measure beside ``model``."""
-    if isinstance(control, nn.Module):
-        return control
-    fresh = make_untrained(model)
-    if fresh is None:
+    found = control if isinstance(control, nn.Module) else make_untrained(model)
+    if found is None:
         raise NotApplicableError(
             "Not every module of the network can draw new weights (reset_parameters), and it has "
             "no configuration to build it from again; pass the untrained network itself as "
             "control=."
         )
-    return fresh
+    return found
 
 
 def make_untrained(model: nn.Module) -> nn.Module | None:
@@ -79,10 +77,7 @@ def _reset_copy(model: nn.Module) -> nn.Module | None:
     return fresh
 
 
-def _reset(module: nn.Module) -> Callable[[], None] | None:
+def _reset(module: nn.Module) -> Callable[..., object] | None:
     """Return how a module draws new weights; multi-head attention hides it."""
-    for name in ("reset_parameters", "_reset_parameters"):
-        method = getattr(module, name, None)
-        if callable(method):
-            return method  # type: ignore[no-any-return]
-    return None
+    methods = (getattr(module, name, None) for name in ("reset_parameters", "_reset_parameters"))
+    return next(filter(callable, methods), None)

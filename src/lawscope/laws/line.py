@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -56,15 +57,9 @@ class LineFit:
 
 
 def fit_line(values: FloatArray, replicates: Replicates | None = None) -> LineFit:
-    """Fit log D_l ≈ log D_0 + l·log ρ (He & Su 2023, the law of equi-separation).
+    """Fit log D_l ≈ log D_0 + l·log ρ to D per station, with the intervals of ``replicates``.
 
-    Args:
-        values: D per station, shape (L,). A station where D is not a positive number has no
-            logarithm, and the fit is then not a number either.
-        replicates: re-measured log D, one row per replicate, for the intervals.
-
-    Returns:
-        The fit; its intervals are those of ``replicates``.
+    Where D is not a positive number it has no logarithm, and the fit is not a number either.
 
     Example:
         >>> fit = fit_line(np.array([8.0, 4.0, 2.0, 1.0]))
@@ -106,6 +101,14 @@ def line_numbers(log_values: FloatArray) -> tuple[float, float, float]:
 def half_life(slope: float) -> float:
     """Return ln 2 / ln(1/ρ), infinite when D does not fall."""
     return math.log(2) / -slope if slope < 0 else (math.nan if slope != slope else math.inf)
+
+
+def residual_shares(curve: FloatArray, left_out: int = 0) -> FloatArray:
+    """Return distances from the line through all but the last few, as shares of its fall."""
+    index, used = np.arange(len(curve)), len(curve) - left_out
+    slope, intercept = np.polyfit(index[:used], curve[:used], 1)
+    fall = max(abs(slope) * (len(curve) - 1), 1e-300)
+    return np.asarray((curve - intercept - slope * index) / fall)
 
 
 def judge_straightness(fit: LineFit, limit: float, unit: str) -> Answer:
@@ -152,27 +155,33 @@ def key_number(
     )
 
 
-def line_at_stations(fit: LineFit, length: int, first: int = 0) -> FloatArray | None:
-    """Return a fitted line at every station, NaN before ``first``; None where there is no line."""
-    if math.isnan(fit.slope):
-        return None
-    line = fit.predict(np.arange(length, dtype=np.float64) - first)
-    line[:first] = np.nan
-    return line
+def line_charts(
+    fit: LineFit, control: tuple[FloatArray, LineFit] | None, first: int = 0, **own: Any
+) -> list[Chart]:
+    """Return a curve with its line, that of the control beside it, and distances from the line.
 
+    The line begins at station ``first``; the other arguments are those of :class:`Curve`.
+    """
+    index = np.arange(len(own["values"]), dtype=np.float64)
 
-def with_residuals(curve: Curve) -> list[Chart]:
-    """Return a curve, and how far each station lies from its line in units of the logarithm."""
+    def line(fitted: LineFit) -> FloatArray | None:
+        if math.isnan(fitted.slope):
+            return None
+        return np.where(index < first, np.nan, fitted.predict(index - first))
+
+    if control is not None:
+        own |= {"control": control[0], "control_fitted": line(control[1])}
+    curve = Curve(fitted=line(fit), **own)
     if curve.fitted is None or not np.isfinite(curve.fitted).any():
         return [curve]
-    base = log_or_nan(curve.fitted)
+    base, symbol = log_or_nan(curve.fitted), f"log {curve.symbol}"
     residuals = Curve(
-        "Distance from the line",
-        f"log {curve.symbol} − line",
-        f"log {curve.symbol} − fitted line",
-        curve.unit,
-        curve.stations,
-        log_or_nan(curve.values) - base,
+        title="Distance from the line",
+        symbol=f"{symbol} − line",
+        quantity=f"{symbol} − fitted line",
+        unit=curve.unit,
+        stations=curve.stations,
+        values=log_or_nan(curve.values) - base,
         interval=None if curve.interval is None else log_or_nan(curve.interval) - base[:, None],
         fitted=np.where(np.isnan(base), np.nan, 0.0),
         log=False,

@@ -6,7 +6,7 @@ import difflib
 import warnings
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import get_args
+from typing import Any, TypeVar, get_args
 
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.base import Law, Need
@@ -18,11 +18,12 @@ BUILT_IN = (
     "lawscope.laws.collapse.law",
     "lawscope.laws.next_token.law",
 )
-_LAWS: dict[str, Law] = {}
+_LAWS: dict[str, Law[Any]] = {}
 _loaded: set[str] = set()
+L = TypeVar("L", bound=Law[Any])
 
 
-def register(law: Law) -> Law:
+def register(law: L) -> L:
     """Add a law, or replace the one of the same name; return it.
 
     Raises:
@@ -45,39 +46,37 @@ def register(law: Law) -> Law:
     return law
 
 
-def unregister(name: str) -> None:
-    """Remove a law."""
-    _LAWS.pop(name, None)
-
-
-def all_laws() -> dict[str, Law]:
+def all_laws() -> dict[str, Law[Any]]:
     """Return every law by name: the built-in ones first, then those of installed packages.
 
     A package offers laws by the entry-point group ``lawscope.laws``, whose values are
-    :class:`Law` objects. One that cannot be imported is left out with a warning.
+    :class:`Law` objects. One that cannot be imported, or has the name of a law that is there
+    already, is left out with a warning.
     """
     for module in BUILT_IN:
-        if module not in _loaded:
-            import_module(module)
-            _loaded.add(module)
+        import_module(module)
     for point in entry_points(group=ENTRY_POINTS):
         if point.value in _loaded:
             continue
         _loaded.add(point.value)
+        before = dict(_LAWS)
         try:
-            register(point.load())
+            law = register(point.load())
+            if before.get(law.name, law) is not law:
+                raise LawscopeError(f"there is a law {law.name!r} already; it needs another name.")
         except Exception as error:  # somebody else's package must not stop ours
-            warnings.warn(
-                f"The law '{point.name}' of an installed package cannot be loaded: {error!r}.",
-                LawscopeWarning,
-                stacklevel=2,
-            )
+            package = "an installed package" if point.dist is None else point.dist.name
+            said = str(error) if isinstance(error, LawscopeError) else f"{error!r}."
+            sentence = f"The law '{point.name}' of {package} cannot be loaded: {said}"
+            warnings.warn(sentence, LawscopeWarning, stacklevel=2)
+        finally:
+            _LAWS.update(before)
     order = {module: place for place, module in enumerate(BUILT_IN)}
     homes = {name: law.settings.__module__ for name, law in _LAWS.items()}
     return {n: _LAWS[n] for n in sorted(_LAWS, key=lambda n: order.get(homes[n], len(order)))}
 
 
-def find_law(name: str) -> Law:
+def find_law(name: str) -> Law[Any]:
     """Return a law by its name; where there is none the sentence offers the nearest."""
     laws = all_laws()
     if isinstance(name, str) and name in laws:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +20,13 @@ from lawscope.data.batches import Batch, as_batch
 from lawscope.data.source import RandomState, Source
 from lawscope.data.tokens import are_tokens
 from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
-from lawscope.laws.base import Law, LawObserver, LawResult, Need, Settings
+from lawscope.laws.base import Law, LawObserver, LawResult, Need, R, Settings, check_names
 from lawscope.laws.checkpoint import Checkpoint
 from lawscope.laws.control import Control, check_control, find_control
 from lawscope.laws.provenance import describe_measurement
 from lawscope.laws.registry import all_laws, find_law
 from lawscope.laws.report import Report
-from lawscope.statistics.distributed import agree, merges_ranks
+from lawscope.statistics.distributed import agree, gathered, merges_ranks
 
 # Why a law with such a need is skipped, and what would meet it.
 LACKS: dict[Need, str] = {
@@ -36,6 +35,8 @@ LACKS: dict[Need, str] = {
     "loss": "{law} needs gradients; pass loss=, a function of output and labels.",
     "steps": "{law} follows the steps of a training; attach it to a training loop instead.",
 }
+T = TypeVar("T")
+Wanted = Mapping[str, tuple[Law[Any], Settings]]
 
 
 def scan(
@@ -84,7 +85,10 @@ def scan(
     check_control(control)
     if loss is not None and not callable(loss):
         raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
-    chosen = all_laws() if laws is None else {law: find_law(law) for law in _listed(laws)}
+    names = [laws] if isinstance(laws, str) else all_laws() if laws is None else laws
+    if not isinstance(names, Collection) or not names or isinstance(laws, Mapping):
+        raise LawscopeError(f"laws={laws!r} names no law; there are {', '.join(all_laws())}.")
+    chosen = {law: find_law(law) for law in names}
     given = read_settings(chosen, shared, settings or {})
     wanted = {law: (chosen[law], given[law]) for law in chosen}
     how: dict[str, Any] = {"loss": loss, "control": control, "mode": mode, "progress": progress}
@@ -107,51 +111,46 @@ def scan(
 
 
 def measure_one(
-    law: Law,
+    law: Law[R],
     model: nn.Module,
     loader: Any,
     given: Mapping[str, Any],
-    *,
     control: Control,
     **how: Any,
-) -> LawResult:
+) -> R:
     """Measure one law and return its result; what a scan would skip raises its reason."""
     check_control(control)
     wanted = {law.name: (law, law.settings.read(law.name, given))}
     results, _ = measure(model, loader, wanted, control=control, strict=True, **how)
-    return results[law.name]
+    return cast(R, results[law.name])
 
 
 def read_settings(
-    laws: Mapping[str, Law], shared: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
+    laws: Mapping[str, Law[Any]], shared: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Settings]:
     """Return the settings of every law: what is shared goes to each law that knows it."""
-    known = {name: {f.name for f in dataclasses.fields(law.settings)} for name, law in laws.items()}
-    everywhere = sorted(set().union(*known.values()))
     if not isinstance(own, Mapping) or not all(isinstance(v, Mapping) for v in own.values()):
         raise LawscopeError(
             f"settings={own!r} is not known; give a dict for each law, as in "
             "settings={'separation': {'folds': 4}}."
         )
-    for name in shared:
-        if name not in everywhere:
-            near = difflib.get_close_matches(name, everywhere, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}=?" if near else f"there are {', '.join(everywhere)}."
-            raise LawscopeError(f"No law has a setting {name}=; {hint}")
     for name in own:
         if name not in laws:
             raise LawscopeError(
                 f"settings= names the law {name!r}, which is not measured; there are "
                 f"{', '.join(laws)}."
             )
-    given = {
-        name: {k: v for k, v in shared.items() if k in known[name]} | dict(own.get(name, {}))
-        for name in laws
+    known = {name: {f.name for f in dataclasses.fields(law.settings)} for name, law in laws.items()}
+    check_names(shared, sorted(set().union(*known.values())), "No law has a")
+    return {
+        name: law.settings.read(
+            name, {k: v for k, v in shared.items() if k in known[name]} | dict(own.get(name, {}))
+        )
+        for name, law in laws.items()
     }
-    return {name: law.settings.read(name, given[name]) for name, law in laws.items()}
 
 
-def open_source(model: nn.Module, loader: Any, laws: Mapping[str, tuple[Law, Settings]]) -> Source:
+def open_source(model: nn.Module, loader: Any, laws: Wanted) -> Source:
     """Return the data as a source: of token ids where a law reads tokens and the data is such."""
     if isinstance(loader, Source):
         return loader
@@ -174,7 +173,7 @@ def open_source(model: nn.Module, loader: Any, laws: Mapping[str, tuple[Law, Set
 def measure(
     model: nn.Module,
     loader: Any,
-    laws: Mapping[str, tuple[Law, Settings]],
+    laws: Wanted,
     *,
     loss: Loss | None = None,
     control: Control = None,
@@ -191,157 +190,138 @@ def measure(
     merges = any(merges_ranks(getattr(s, "distributed", None)) for _, s in laws.values())
     source = agree(lambda: open_source(model, loader, laws), merges)
     session = agree(lambda: Session(model, source, mode=mode, show=progress), merges)
+    observers = agree(lambda: _observe(session, laws, loss, strict, merges), merges)
+    applying = {name: laws[name] for name, observer in observers.items() if not observer.reason}
+    together, beside = [(session, list(observers.values()))], dict[str, _Guarded]()
     skipped: dict[str, str] = {}
-    observers = _observe(session, laws, loss, skipped, strict)
-    together: list[tuple[Session, Sequence[Observer]]] = [(session, list(observers.values()))]
-    beside: dict[str, _Guarded] = {}
-    if control is not None and observers:
+    kept: dict[str, Any] = {}  # what a checkpoint saves
+
+    def open_control() -> tuple[Session, dict[str, _Guarded]]:
+        assert control is not None
+        untrained = find_control(session.model, control)
+        twin = Session(untrained, source, mode=mode, show=progress)
+        return twin, _observe(twin, applying, loss, False, merges)
+
+    def leave_out(_: Session, error: Exception) -> None:
+        _skip_control(error, skipped)
+        for name, observer in beside.items():
+            observer.reason = skipped["control"]
+            kept.pop(f"control {name}", None)
+
+    if control is not None and applying:
         try:
-            untrained = find_control(session.model, control)
-            twin = Session(untrained, source, mode=mode, show=progress)
-            wanted = {name: laws[name] for name in observers}
-            beside = _observe(twin, wanted, loss, {}, strict=False)
+            twin, beside = agree(open_control, merges)
             together.append((twin, list(beside.values())))
         except Exception as error:  # the measurement is worth more than its control
             _skip_control(error, skipped)
+    if merges:
+        everybody = [observer for _, those in together for observer in those]
+        for observer in observers.values():
+            observer.before_merge = lambda: _share_reasons(everybody)
     with ExitStack() as stack:
         saved = None
-        if checkpoint is not None and observers:
-            saved = stack.enter_context(
-                agree(lambda: open_checkpoint(checkpoint, observers, beside, source), merges)
-            )
-
-        def leave_out(_: Session, error: Exception) -> None:
-            _skip_control(error, skipped)
-            beside.clear()
-
-        agree(
-            lambda: run_together(
-                together, source, loss=loss, after_batch=saved, on_failure=leave_out
-            ),
-            merges,
-        )
+        if checkpoint is not None and applying:
+            kept |= {name: observers[name].inner for name in applying}
+            kept |= {f"control {name}": o.inner for name, o in beside.items() if not o.reason}
+            saved = stack.enter_context(agree(lambda: Checkpoint(checkpoint, kept, source), merges))
+        how: dict[str, Any] = {"loss": loss, "after_batch": saved, "on_failure": leave_out}
+        agree(lambda: run_together(together, source, **how), merges)
     if saved is not None:
         saved.remove()
-    provenance = describe_measurement(session.model, source.fingerprint)
+    made = [describe_measurement(each.model, source.fingerprint) for each, _ in together]
     results: dict[str, LawResult] = {}
     for name, observer in observers.items():
-        if observer.reason:
+        other = None
+        try:
+            if name in beside and (other := beside[name].result()) is not None:
+                other = other.measured_on(made[-1])
+        except Exception as error:  # the measurement is worth more than its control
+            _skip_control(error, skipped)
+        result = observer.result(other)
+        if result is None:
             skipped[name] = observer.reason
             continue
-        other = _control_result(beside.get(name), skipped)
-        try:
-            with torch.no_grad():
-                result = observer.inner.result(other)
-        except NotApplicableError as error:
-            if strict:
-                raise
-            skipped[name] = str(error)
-            continue
-        results[name] = dataclasses.replace(result, provenance=provenance, control=other)
+        results[name] = dataclasses.replace(result.measured_on(made[0]), control=other)
         for sentence in result.warnings:
             _warn(sentence)
+    if beside and all(observer.reason for observer in beside.values()):
+        skipped.setdefault("control", next(iter(beside.values())).reason)
     return results, skipped
 
 
 def _observe(
-    session: Session,
-    laws: Mapping[str, tuple[Law, Settings]],
-    loss: Loss | None,
-    skipped: dict[str, str],
-    strict: bool,
+    session: Session, laws: Wanted, loss: Loss | None, strict: bool, merges: bool
 ) -> dict[str, _Guarded]:
-    """Return an observer for every law whose needs are met; note why for the others."""
-    observers = {}
-    for name, (law, settings) in laws.items():
-        try:
-            _check_needs(law, session, loss)
-            observers[name] = _Guarded(law.observe(session, settings), strict)
-        except NotApplicableError as error:
-            if strict:
-                raise
-            skipped[name] = str(error)
-    return observers
-
-
-def _check_needs(law: Law, session: Session, loss: Loss | None) -> None:
-    source = session.source
+    """Return an observer for every law; that of a law whose needs are not met has a reason."""
     met = {
-        "labels": source.has_labels,
-        "tokens": source.kind == "tokens",
+        "labels": session.source.has_labels,
+        "tokens": session.source.kind == "tokens",
         "loss": loss is not None,
         "weights": True,
         "steps": False,
     }
-    for need in sorted(law.needs):
-        if not met[need]:
-            raise NotApplicableError(LACKS[need].format(law=law.name))
-    if "tokens" in law.needs:
-        try:
-            _ = session.blocks
-        except LawscopeError as error:
-            raise NotApplicableError(str(error)) from error
 
+    def observe(law: Law[Any], settings: Settings) -> LawObserver[Any]:
+        for need in sorted(law.needs):
+            if not met[need]:
+                raise NotApplicableError(LACKS[need].format(law=law.name))
+        if "tokens" in law.needs:
+            try:
+                _ = session.blocks
+            except LawscopeError as error:
+                raise NotApplicableError(str(error)) from error
+        return law.observe(session, settings)
 
-def open_checkpoint(
-    path: str | Path,
-    observers: Mapping[str, _Guarded],
-    beside: Mapping[str, _Guarded],
-    source: Source,
-) -> Checkpoint:
-    """Return the file that keeps what observers have gathered, where all can be interrupted."""
-    for name, observer in observers.items():
-        if not hasattr(observer.inner, "state_dict"):
-            raise LawscopeError(
-                f"checkpoint= is for laws of text, which read the data once; {name} is not one: "
-                "leave it out with laws=."
-            )
-    kept = {name: observer.inner for name, observer in observers.items()}
-    kept |= {f"control {name}": observer.inner for name, observer in beside.items()}
-    return Checkpoint(path, kept, source)
+    observers = {name: _Guarded(strict, observe, *pair) for name, pair in laws.items()}
+    if merges:
+        _share_reasons(list(observers.values()))
+    return observers
 
 
 class _Guarded(Observer):
-    """An observer that steps aside, with the reason, once its law turns out not to apply."""
+    """The observer of a law, which steps aside with the reason where the law does not apply."""
 
-    def __init__(self, inner: LawObserver[Any], strict: bool) -> None:
-        self.inner, self.strict, self.reason = inner, strict, ""
+    def __init__(self, strict: bool, observe: Callable[..., LawObserver[Any]], *args: Any) -> None:
+        self.strict, self.reason = strict, ""
+        self.before_merge: Callable[[], None] = lambda: None
+        self.inner: Any = self._try(observe, *args)
 
     def taps(self) -> Sequence[Tap]:
         return [] if self.reason else self.inner.taps()
 
     def begin_batch(self, batch: Batch) -> None:
-        self._call("begin_batch", batch)
+        self._try(lambda: self.inner.begin_batch(batch))
 
     def see(self, tap: Tap, rows: Tensor) -> None:
-        self._call("see", tap, rows)
+        self._try(lambda: self.inner.see(tap, rows))
 
     def end_batch(self) -> None:
-        self._call("end_batch")
+        self._try(lambda: self.inner.end_batch())
 
     def end_pass(self) -> None:
-        self._call("end_pass")
+        self.before_merge()
+        self._try(lambda: self.inner.end_pass())
 
-    def _call(self, name: str, *args: Any) -> None:
-        if self.reason:
-            return
+    def result(self, control: LawResult | None = None) -> LawResult | None:
+        """Return the result, or None where there is a reason not to."""
+        with torch.no_grad():
+            return self._try(lambda: self.inner.result(control))
+
+    def _try(self, work: Callable[..., T], *args: Any) -> T | None:
         try:
-            getattr(self.inner, name)(*args)
+            return None if self.reason else work(*args)
         except NotApplicableError as error:
             if self.strict:
                 raise
             self.reason = str(error)
+        return None
 
 
-def _control_result(observer: _Guarded | None, skipped: dict[str, str]) -> Any:
-    """Return the result of the untrained network, or None."""
-    if observer is not None and not observer.reason:
-        try:
-            with torch.no_grad():
-                return observer.inner.result()
-        except Exception as error:  # the measurement is worth more than its control
-            _skip_control(error, skipped)
-    return None
+def _share_reasons(observers: Sequence[_Guarded]) -> None:
+    """Let observers step aside on every rank where they did on one, before any ranks merge."""
+    for reasons in gathered([observer.reason for observer in observers]):
+        for observer, reason in zip(observers, reasons, strict=True):
+            observer.reason = observer.reason or reason
 
 
 def _skip_control(error: Exception, skipped: dict[str, str]) -> None:
@@ -354,10 +334,3 @@ def _skip_control(error: Exception, skipped: dict[str, str]) -> None:
 
 def _warn(sentence: str) -> None:
     warnings.warn(sentence, LawscopeWarning, stacklevel=5)
-
-
-def _listed(laws: Sequence[str] | str) -> list[str]:
-    names = [laws] if isinstance(laws, str) else laws
-    if not isinstance(names, Collection) or not names or isinstance(names, Mapping):
-        raise LawscopeError(f"laws={laws!r} names no law; there are {', '.join(all_laws())}.")
-    return list(names)

@@ -33,12 +33,8 @@ class Replicates:
         Jackknife: pseudo-values p_f = F·θ − (F−1)·θ₍₋f₎ have mean θ minus its estimated bias and
         standard error sd(p)/√F; the interval is mean ± t₍F−1₎ · standard error. D is biased low
         when classes are small (noise in the class means inflates SSb), so the interval need not
-        be centred on the measured value.
-
-        Bootstrap: the reverse percentile interval 2θ − q, which corrects the same bias.
-
-        ``statistic`` maps a curve, shape (L,), to numbers, shape (S,), as are both ends; they are
-        NaN where a replicate is.
+        be centred on the measured value. Bootstrap: the reverse percentile interval 2θ − q, which
+        corrects the same bias. Both ends have the shape of the statistic, and NaN where it has.
         """
         value = statistic(curve)
         again = np.stack([statistic(row) for row in self.curves])
@@ -50,6 +46,10 @@ class Replicates:
             return centre - width, centre + width
         low, high = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
         return 2 * value - high, 2 * value - low
+
+    def of_values(self, curve: FloatArray) -> FloatArray:
+        """Return the 95 % interval of the values whose logarithms are ``curve``, shape (L, 2)."""
+        return np.exp(np.stack(self.interval(lambda c: c, curve), axis=1))
 
 
 def jackknife(value: FloatArray, deleted: FloatArray) -> tuple[FloatArray, FloatArray]:

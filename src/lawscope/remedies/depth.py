@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Optimum = Literal["interior", "deeper may be better", "shallower may do", "cannot be told"]
-# By whether the shallowest and the deepest network are candidates.
-_VERDICTS: dict[tuple[bool, bool], Optimum] = {
-    (False, False): "interior",
-    (False, True): "deeper may be better",
-    (True, False): "shallower may do",
-    (True, True): "cannot be told",
-}
 DEPTHS = (2, 4, 6, 8, 10, 12, 16, 20)
 FITTED = 0.99
 LEVEL = 0.95
@@ -107,18 +100,11 @@ class DepthAdvice(Result):
 
     def section(self) -> Section:
         """Return D over depths with its interval, and the answer."""
-        table = self.table()
-        rows = [
-            [
-                str(depth),
-                number(D),
-                f"{number(low)} to {number(high)}",
-                fixed(r, 3),
-                percent(accuracy),
-                "best" if depth == self.best else "may be best" * candidate,
-            ]
-            for depth, D, low, high, r, accuracy, candidate in table.itertuples(index=False)
-        ]
+        table, rows = self.table(), []
+        for depth, D, low, high, r, accuracy, candidate in table.itertuples(index=False):
+            numbers = [number(D), f"{number(low)} to {number(high)}", fixed(r, 3)]
+            said = "best" if depth == self.best else "may be best" * candidate
+            rows.append([str(depth), *numbers, percent(accuracy), said])
         settings, quantity = self.settings, "D at the last hidden layer"
         curve = list(map(str, self.depths)), table["D"].to_numpy(), self.interval
         unfit = ", ".join(map(str, settings.get("not_fitted", ())))
@@ -158,39 +144,12 @@ def find_candidates(log_values: FloatArray) -> tuple[int, list[int], float]:
 
 
 def weigh(
-    name: str,
-    depths: tuple[int, ...],
-    values: FloatArray,
-    pearson: FloatArray,
-    accuracy: FloatArray,
-    settings: dict[str, Any],
+    name: str, depths: tuple[int, ...], numbers: FloatArray, settings: dict[str, Any]
 ) -> DepthAdvice:
-    """Apply :data:`RULE`; arguments as the attributes of :class:`DepthAdvice`."""
+    """Apply :data:`RULE` to D, r and accuracy of every network, shape (3, depths, seeds)."""
     from scipy.stats import t
 
-    _check_values(depths, values)
-    logs = np.log(values)
-    best, rows, error = find_candidates(logs)
-    width = float(t.ppf((1 + LEVEL) / 2, logs.size - len(logs))) * error
-    means = logs.mean(axis=1)
-    candidates = tuple(depths[row] for row in rows)
-    verdict, advice = _judge(depths, depths[best], candidates, float(np.exp(means[best])))
-    return DepthAdvice(
-        name=name,
-        depths=depths,
-        values=values,
-        pearson=pearson,
-        accuracy=accuracy,
-        best=depths[best],
-        candidates=candidates,
-        interval=np.exp(np.stack([means - width, means + width], axis=1)),
-        verdict=verdict,
-        advice=advice,
-        settings=settings,
-    )
-
-
-def _check_values(depths: tuple[int, ...], values: FloatArray) -> None:
+    values, pearson, accuracy = numbers
     for depth, row in zip(depths, values, strict=True):
         if (row == 0).any():
             raise LawscopeError(
@@ -202,25 +161,46 @@ def _check_values(depths: tuple[int, ...], values: FloatArray) -> None:
                 f"With {depth} layers D at the last hidden layer is not a number, since the class "
                 "means coincide; try a smaller lr, a larger width, or leave this depth out."
             )
+    logs = np.log(values)
+    best, rows, error = find_candidates(logs)
+    width = float(t.ppf((1 + LEVEL) / 2, logs.size - len(logs))) * error
+    means = logs.mean(axis=1)
+    candidates = tuple(depths[row] for row in rows)
+    verdict, then = _judge(depths, candidates)
+    said = f"{depths[best]} layers separate this data best (D = {np.exp(means[best]):.3g} at the"
+    return DepthAdvice(
+        name=name,
+        depths=depths,
+        values=values,
+        pearson=pearson,
+        accuracy=accuracy,
+        best=depths[best],
+        candidates=candidates,
+        interval=np.exp(np.stack([means - width, means + width], axis=1)),
+        verdict=verdict,
+        advice=f"{said} last hidden layer), {then}.",
+        settings=settings,
+    )
 
 
-def _judge(
-    depths: tuple[int, ...], best: int, candidates: tuple[int, ...], value: float
-) -> tuple[Optimum, str]:
-    """Return the verdict and the advice."""
-    verdict = _VERDICTS[depths[0] in candidates, depths[-1] in candidates]
+def _judge(depths: tuple[int, ...], candidates: tuple[int, ...]) -> tuple[Optimum, str]:
+    """Return the verdict, and how sure the best depth is and what follows."""
     among = f"with 95 % confidence the best is one of {', '.join(map(str, candidates))}"
     end = "the {} is among them"
     if len(candidates) == 1:
         among, end = "surely so among the depths tried", "it is the {}"
-    then = {
-        "interior": f"{min(candidates)} layers are enough",
-        "deeper may be better": f"{end.format('deepest')}, so try deeper ones",
-        "shallower may do": f"{end.format('shallowest')}, so depth is not what this data needs",
-        "cannot be told": "add seeds or samples to tell them apart",
-    }[verdict]
-    said = f"{best} layers separate this data best (D = {value:.3g} at the last hidden layer)"
-    return verdict, f"{said}, {among}; {then}."
+    # By whether the shallowest and the deepest network are candidates.
+    outcomes: dict[tuple[bool, bool], tuple[Optimum, str]] = {
+        (False, False): ("interior", f"{min(candidates)} layers are enough"),
+        (False, True): ("deeper may be better", f"{end.format('deepest')}, so try deeper ones"),
+        (True, False): (
+            "shallower may do",
+            f"{end.format('shallowest')}, so depth is not what this data needs",
+        ),
+        (True, True): ("cannot be told", "add seeds or samples to tell them apart"),
+    }
+    verdict, then = outcomes[depths[0] in candidates, depths[-1] in candidates]
+    return verdict, f"{among}; {then}"
 
 
 def advise_depth(
@@ -273,27 +253,28 @@ def advise_depth(
     per_class = whole_number("per_class", per_class, 2, "has no spread within a class")
     width = whole_number("width", width, 2, "leaves no room to separate classes")
     epochs = whole_number("epochs", epochs, 1, "would not train the networks")
-    lr = _check_rate(lr)
+    rate: Any = lr
+    if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 < float(rate) < math.inf:
+        raise LawscopeError(f"lr={rate!r} does not train; give a number above 0, such as 0.001.")
     dataset = find_data(data, data_dir=data_dir, size=size)
     x, y = _draw_samples(dataset, per_class, size)
-    recipes = [Recipe(lr=lr, epochs=epochs, seed=seed) for seed in range(seeds)]
+    recipes = [Recipe(lr=float(rate), epochs=epochs, seed=seed) for seed in range(seeds)]
     numbers = np.empty((3, len(tried), seeds))
     with progress("training", sum(tried) * epochs, show, unit="epochs") as advance:
         for row, depth in enumerate(tried):
             numbers[:, row] = _train_and_measure(depth, width, x, y, recipes, advance)
-    values, pearson, accuracy = numbers
     settings = {
         "samples": len(y),
         "classes": len(y.unique()),
         "inputs": x.shape[1],
         "width": width,
         "optimizer": recipes[0].optimizer,
-        "lr": lr,
+        "lr": float(rate),
         "epochs": epochs,
         "seeds": seeds,
-        "not_fitted": [d for d, a in zip(tried, accuracy, strict=True) if a.min() < FITTED],
+        "not_fitted": [d for d, a in zip(tried, numbers[2], strict=True) if a.min() < FITTED],
     }
-    return weigh(dataset.name, tried, values, pearson, accuracy, settings)
+    return weigh(dataset.name, tried, numbers, settings)
 
 
 def _check_depths(depths: object) -> tuple[int, ...]:
@@ -306,12 +287,6 @@ def _check_depths(depths: object) -> tuple[int, ...]:
             "such as (2, 4, 8)."
         )
     return tuple(tried)
-
-
-def _check_rate(lr: Any) -> float:
-    if isinstance(lr, bool) or not isinstance(lr, Real) or not 0 < float(lr) < math.inf:
-        raise LawscopeError(f"lr={lr!r} does not train; give a number above 0, such as 0.001.")
-    return float(lr)
 
 
 def _draw_samples(
@@ -335,12 +310,11 @@ def _train_and_measure(
     depth: int, width: int, x: Tensor, y: Tensor, recipes: list[Recipe], advance: Advance
 ) -> np.ndarray:
     """Return final D, r and training accuracy of one stack, shape (3, seeds)."""
-    models, classes = [], int(y.max()) + 1
+    models, many, classes = [], len(recipes), int(y.max()) + 1
     with torch.random.fork_rng(devices=[]):
         for recipe in recipes:
             torch.manual_seed(recipe.seed)
             models.append(feedforward(depth, inputs=x.shape[1], width=width, classes=classes))
-    many = len(models)
     ends = train_stack(models, [x] * many, [y] * many, recipes, lambda _: advance(depth))
     if any(math.isnan(end.loss) for end in ends):
         raise LawscopeError(

@@ -100,18 +100,14 @@ def fix_classifier(
         raise LawscopeError(f"The head '{name}' is a convolution with a kernel larger than 1×1.")
     _check_own(inner, module, name)
     frame = find_nearest_simplex(weight.detach().flatten(1)).view_as(weight)
-    fixed = FixedClassifier(
-        name,
-        module,
-        {k: p.detach().clone() for k, p in parameters.items()},
-        {k: p.requires_grad for k, p in parameters.items()},
-    )
+    before = {k: p.detach().clone() for k, p in parameters.items()}
+    learned = {k: p.requires_grad for k, p in parameters.items()}
     for key, parameter in parameters.items():
         with torch.no_grad():
             parameter.copy_(frame if key == "weight" else torch.zeros_like(parameter))
         parameter.requires_grad_(False)
         parameter.grad = None
-    return fixed
+    return FixedClassifier(name, module, before, learned)
 
 
 def _check_own(model: nn.Module, head: nn.Module, name: str) -> None:
@@ -152,23 +148,19 @@ def find_nearest_simplex(weight: Tensor) -> Tensor:
 
 def _find_head(model: nn.Module, example: Any, head: str | None) -> str:
     """Return the path of the head: given, found by running, or the last linear module."""
-    names: dict[str, nn.Module] = dict(model.named_modules())
     if example is not None:
-        return find_head(Session(model, Source(_batches(example))), head).path
-    if head is not None:
-        if head not in names:
-            raise LawscopeError(f"The network has no module head='{head}'.")
-        return head
-    linear = [name for name, module in names.items() if isinstance(module, _PLAIN)]
-    if not linear:
-        raise LawscopeError(
-            "The network has no nn.Linear and no convolution that could be its head; name one "
-            "with head=."
-        )
-    return linear[-1]
-
-
-def _batches(example: Any) -> Any:
-    """Return one batch as a list of batches; a loader as it is."""
-    pair = isinstance(example, tuple | list) and bool(example) and isinstance(example[0], Tensor)
-    return [example] if isinstance(example, Tensor | dict) or pair else example
+        pair = isinstance(example, tuple | list) and bool(example)
+        one = isinstance(example, Tensor | dict) or (pair and isinstance(example[0], Tensor))
+        return find_head(Session(model, Source([example] if one else example)), head).path
+    names: dict[str, nn.Module] = dict(model.named_modules())
+    if head is None:
+        linear = [name for name, module in names.items() if isinstance(module, _PLAIN)]
+        if not linear:
+            raise LawscopeError(
+                "The network has no nn.Linear and no convolution that could be its head; name one "
+                "with head=."
+            )
+        return linear[-1]
+    if head not in names:
+        raise LawscopeError(f"The network has no module head='{head}'.")
+    return head

@@ -63,11 +63,10 @@ class OversamplingPlan(Result):
         y = np.asarray(labels)
         if y.ndim != 1 or y.dtype.kind not in "iu" or not len(y):
             raise LawscopeError("labels must be a list of integers, one per sample.")
-        for label in (y.min(), y.max()):
-            if not 0 <= label < len(self.rates):
-                raise LawscopeError(
-                    f"Label {label} has no count: labels index the {len(self.rates)} counts from 0."
-                )
+        outside = y[(y < 0) | (y >= len(self.rates))]
+        if len(outside):
+            said = f"Label {outside[0]} has no count: labels index the {len(self.rates)} counts"
+            raise LawscopeError(f"{said} from 0.")
         return np.asarray(self.rates[y])
 
     def sampler(self, labels: Any, samples: int | None = None) -> WeightedRandomSampler:
@@ -102,21 +101,16 @@ class OversamplingPlan(Result):
         order = np.argsort(-self.counts, kind="stable")
         sizes = np.stack([self.counts, self.counts * self.rates])[:, order]
         rank = np.arange(1, len(order) + 1, dtype=np.float64)
-        title, across = "Samples per class", "class, largest first"
-        return Section(
-            title="Oversampling",
-            headline=str(self),
-            charts=[Lines(title, ["samples", "drawn"], sizes, rank, across, "samples", log=True)],
-            papers=("layer_peeled",),
-        )
+        title, names, across = "Samples per class", ["samples", "drawn"], "class, largest first"
+        chart = Lines(title, names, sizes, rank, across, "samples", log=True)
+        papers = ("layer_peeled",)
+        return Section("Oversampling", headline=str(self), charts=[chart], papers=papers)
 
     def __str__(self) -> str:
         if not self.needed:
             return "no class collapses at these energies; no oversampling is needed"
-        return (
-            f"{int((self.rates > 1).sum())} of {len(self.rates)} classes are to be sampled more "
-            f"often, up to {self.rates.max():.3g} times"
-        )
+        few = f"{int((self.rates > 1).sum())} of {len(self.rates)} classes"
+        return f"{few} are to be sampled more often, up to {self.rates.max():.3g} times"
 
 
 def oversampling_weights(

@@ -88,18 +88,24 @@ class StopWhenLawHolds:
         report: Callable[[str], None] | None = None,
         **settings: Any,
     ) -> None:
-        every = whole_number("every", every, 1, "epochs would never come round")
-        window = whole_number("window", window, 1, "measurements are none")
-        first = whole_number("first", first, 0, "is before the training")
+        self.every = whole_number("every", every, 1, "epochs would never come round")
+        self.window = whole_number("window", window, 1, "measurements are none")
+        self.first = whole_number("first", first, 0, "is before the training")
         if report is not None and not callable(report):
             raise LawscopeError(f"report={report!r} cannot be called; give print, say.")
         if settings.get("uncertainty", "jackknife") is None:
             raise LawscopeError("The rule needs an interval; leave uncertainty='jackknife'.")
         if isinstance(loader, Iterator):
             raise LawscopeError("A generator is used up by the first measurement; pass a list.")
-        _check_first_batch(model, loader, settings)
+        check_control(settings.get("control"))
+        # What ls.separation would refuse is refused now, as far as the first batch tells.
+        own = {k: v for k, v in settings.items() if k not in ("control", "mode", "progress")}
+        source = Source(loader)
+        session = Session(model, source, mode=settings.get("mode", "eval"))
+        observer = SEPARATION.observe(session, SEPARATION.settings.read("separation", own))
+        observer.begin_batch(source.peek())
+        source.restore()
         self.model, self.loader, self.settings = model, loader, settings
-        self.every, self.window, self.first = every, window, first
         self.stop, self.report = stop, report
         self.history: dict[int, Separation] = {}
         self.epoch: int | None = None
@@ -168,21 +174,7 @@ class StopWhenLawHolds:
         """Draw r with its interval against epochs; the title names the epoch of the effect."""
         from lawscope.report.charts.figures import draw
 
-        rows = self.table()
+        rows, name = self.table(), "Pearson r of log D"
         title = "the law" if self.epoch is None else f"the law, in effect from epoch {self.epoch}"
-        epochs = [str(epoch) for epoch in rows["epoch"]]
-        interval = rows[["low", "high"]].to_numpy()
-        name, r = "Pearson r of log D", rows["r"].to_numpy()
-        return draw(Curve(title, "r", name, "epoch", epochs, r, interval, log=False), ax)
-
-
-def _check_first_batch(model: nn.Module, loader: Any, settings: dict[str, Any]) -> None:
-    """Refuse what :func:`lawscope.separation` would, as far as the first batch tells."""
-    others = ("control", "mode", "progress")
-    check_control(settings.get("control"))
-    chosen = {name: value for name, value in settings.items() if name not in others}
-    source = Source(loader)
-    session = Session(model, source, mode=settings.get("mode", "eval"))
-    observer = SEPARATION.observe(session, SEPARATION.settings.read("separation", chosen))
-    observer.begin_batch(source.peek())
-    source.restore()
+        data = list(map(str, rows["epoch"])), rows["r"].to_numpy(), rows[["low", "high"]].to_numpy()
+        return draw(Curve(title, "r", name, "epoch", *data, log=False), ax)

@@ -155,26 +155,25 @@ def compute_balance(
     measured: Separation, split: int | str | None = None, tolerance: float = TOLERANCE
 ) -> TransferBalance:
     """Compute the balance of a measured network; arguments as in :func:`transfer_balance`."""
-    cut, tolerance = _find_cut(measured.stations, split), _check_tolerance(tolerance)
+    given: Any = tolerance
+    if not isinstance(given, Real) or not float(given) > 0:
+        raise LawscopeError(f"tolerance={given!r} leaves nothing balanced; give one above 0.")
+    cut, tolerance = _find_cut(measured.stations, split), float(given)
     curve, again = log_or_nan(measured.values), measured.replicates
     bottom, top, difference, balance = _compute_numbers(curve, cut).tolist()
     interval: dict[str, tuple[float, float]] = {}
     if again is not None:
-        low, high = again.interval(lambda c: _compute_numbers(c, cut), curve)
-        interval = {n: (float(a), float(b)) for n, a, b in zip(NUMBERS, low, high, strict=True)}
-    verdict = _judge(interval.get("balance", (math.nan, math.nan)), tolerance)
-    return TransferBalance(
-        bottom=bottom,
-        top=top,
-        difference=difference,
-        balance=balance,
-        interval=interval,
-        split=cut,
-        tolerance=tolerance,
-        verdict=verdict,
-        advice=_advise(verdict, bottom, top, balance, again is not None),
-        separation=measured,
-    )
+        ends = zip(*again.interval(lambda c: _compute_numbers(c, cut), curve), strict=True)
+        interval = {n: (float(a), float(b)) for n, (a, b) in zip(NUMBERS, ends, strict=True)}
+    low, high = interval.get("balance", (math.nan, math.nan))
+    verdict: Balance = "cannot be told"
+    if -tolerance <= low <= high <= tolerance:
+        verdict = "balanced"
+    elif low > 0 or high < 0:
+        verdict = "bottom ahead" if low > 0 else "top ahead"
+    advice = _advise(verdict, bottom, top, balance, again is not None)
+    numbers = bottom, top, difference, balance, interval
+    return TransferBalance(*numbers, cut, tolerance, verdict, advice, measured)
 
 
 def _compute_numbers(curve: FloatArray, cut: int) -> FloatArray:
@@ -199,44 +198,28 @@ def _find_cut(stations: Sequence[str], split: int | str | None) -> int:
             near = difflib.get_close_matches(split, stations, n=3, cutoff=0.3) or stations[1:last]
             raise LawscopeError(f"There is no station '{split}'; did you mean {' or '.join(near)}?")
         split = stations.index(split)
-    choice = f"choose 1 to {last - 1} of the {last} layers."
+    wrong = ""
     if not is_whole(split):
         wrong = f"split={split!r} is neither a number of layers nor a station"
-        raise LawscopeError(f"{wrong}; {choice}")
-    if not 0 < split < last:
-        raise LawscopeError(f"split={split} leaves the bottom or the top empty; {choice}")
+    elif not 0 < split < last:
+        wrong = f"split={split} leaves the bottom or the top empty"
+    if wrong:
+        raise LawscopeError(f"{wrong}; choose 1 to {last - 1} of the {last} layers.")
     return int(split)
-
-
-def _check_tolerance(tolerance: Any) -> float:
-    if not isinstance(tolerance, Real) or not float(tolerance) > 0:
-        raise LawscopeError(f"tolerance={tolerance!r} leaves nothing balanced; give one above 0.")
-    return float(tolerance)
-
-
-def _judge(interval: tuple[float, float], tolerance: float) -> Balance:
-    low, high = interval
-    if -tolerance <= low <= high <= tolerance:
-        return "balanced"
-    if low > 0:
-        return "bottom ahead"
-    return "top ahead" if high < 0 else "cannot be told"
 
 
 def _advise(verdict: Balance, bottom: float, top: float, balance: float, known: bool) -> str:
     said = f"bottom layers multiply D by {math.exp(-bottom):.2f} each, top layers by "
     said += f"{math.exp(-top):.2f}"
-    if verdict == "balanced":
-        return f"Upstream and downstream training are in balance: {said}."
-    if verdict == "bottom ahead":
-        return f"The bottom is ahead: {said}; train the top longer on the task at hand."
-    if verdict == "top ahead":
-        return (
-            f"The top is ahead: {said}; train the bottom longer upstream, transfer fewer layers, "
-            "or unfreeze some of them."
-        )
-    if not known:
-        return f"Without an interval nothing is certain ({said}); measure with uncertainty on."
-    if math.isnan(balance):
-        return f"The network does not lower D ({said}); train it before asking for a balance."
-    return f"The interval is too wide to tell ({said}); measure with more samples per class."
+    if verdict == "cannot be told":
+        if not known:
+            return f"Without an interval nothing is certain ({said}); measure with uncertainty on."
+        if math.isnan(balance):
+            return f"The network does not lower D ({said}); train it before asking for a balance."
+        return f"The interval is too wide to tell ({said}); measure with more samples per class."
+    return {
+        "balanced": f"Upstream and downstream training are in balance: {said}.",
+        "bottom ahead": f"The bottom is ahead: {said}; train the top longer on the task at hand.",
+        "top ahead": f"The top is ahead: {said}; train the bottom longer upstream, transfer fewer "
+        "layers, or unfreeze some of them.",
+    }[verdict]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from lawscope.capture.restore import Mode
-from lawscope.laws.base import Law, Settings, option, with_settings_of
+from lawscope.laws.base import CLASS_NAMES, DISTRIBUTED, Law, Settings, option, with_settings_of
 from lawscope.laws.collapse.observer import CollapseObserver
 from lawscope.laws.collapse.result import Collapse
 from lawscope.laws.control import Control
@@ -44,14 +44,8 @@ class CollapseSettings(Settings):
         "features are held up to this budget; beyond it the data is read twice.",
         convert=parse_memory,
     )
-    class_names: Sequence[str] | None = option(
-        None, "names of the classes in the order of their sorted labels."
-    )
-    distributed: bool | None = option(
-        None,
-        "merge over the ranks of torch.distributed; by default wherever a process group is "
-        "initialised. Every rank must call it.",
-    )
+    class_names: Sequence[str] | None = option(None, CLASS_NAMES)
+    distributed: bool | None = option(None, DISTRIBUTED)
 
 
 @with_settings_of(CollapseSettings)
@@ -108,11 +102,7 @@ def collapse(
         >>> round(found.nc2.classifiers.angle_error, 6), found.nc4
         (0.0, 0.0)
     """
-    result = measure_one(
-        COLLAPSE, model, loader, settings, control=control, mode=mode, progress=progress
-    )
-    assert isinstance(result, Collapse)
-    return result
+    return measure_one(COLLAPSE, model, loader, settings, control, mode=mode, progress=progress)
 
 
 COLLAPSE = register(

@@ -7,77 +7,53 @@ docstring says which is taken here. docs/collapse.md has the comparison.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.spatial.distance import pdist
 
 from lawscope.arrays import FloatArray, IntArray
 
 
 class NC1(NamedTuple):
-    """Features of a class shrink to their mean.
+    """Features of a class shrink to their mean."""
 
-    Attributes:
-        D: Tr(SSw SSb⁺) with n_k/n weights, as in the law of data separation.
-        papyan: D/K.
-        cdnv: mean over pairs of (v_j + v_k)/(2‖h̄_j − h̄_k‖²), v_k the mean ‖h − h̄_k‖².
-    """
-
-    D: float
-    papyan: float
-    cdnv: float
+    D: float  # Tr(SSw SSb⁺) with n_k/n weights, as in the law of data separation
+    papyan: float  # D/K
+    cdnv: float  # mean over pairs of (v_j + v_k)/(2‖h̄_j − h̄_k‖²), v_k the mean ‖h − h̄_k‖²
 
 
 class Shape(NamedTuple):
-    """How far K vectors are from a simplex equiangular tight frame.
+    """How far K vectors are from a simplex equiangular tight frame."""
 
-    Attributes:
-        equinorm: standard deviation (K − 1 in the denominator) over mean of the norms.
-        angle_std: standard deviation of the cosines of all pairs.
-        angle_error: mean |cos + 1/(K−1)| over all pairs.
-    """
-
-    equinorm: float
-    angle_std: float
-    angle_error: float
+    equinorm: float  # standard deviation (K − 1 in the denominator) over mean of the norms
+    angle_std: float  # standard deviation of the cosines of all pairs
+    angle_error: float  # mean |cos + 1/(K−1)| over all pairs
 
 
 class NC2(NamedTuple):
-    """Class means and classifiers become a simplex ETF.
+    """Class means and classifiers become a simplex ETF."""
 
-    Attributes:
-        means: of h̄_k − h̄, h̄ the mean of the class means, every class equal.
-        classifiers: of the rows w_k as they are.
-    """
-
-    means: Shape
-    classifiers: Shape
+    means: Shape  # of h̄_k − h̄, h̄ the mean of the class means, every class equal
+    classifiers: Shape  # of the rows w_k as they are
 
 
 class MinorityCosine(NamedTuple):
-    """Mean cosine over pairs of minority classes; NaN for fewer than two.
+    """Mean cosine over pairs of minority classes; NaN for fewer than two."""
 
-    Attributes:
-        classifiers: between the rows w_k.
-        means: between the centred class means.
-    """
-
-    classifiers: float
-    means: float
+    classifiers: float  # between the rows w_k
+    means: float  # between the centred class means
 
 
 class Energies(NamedTuple):
     """Energies of the Layer-Peeled Model, read off the network.
 
-    Attributes:
-        weight: E_W = (1/K) Σ ‖w_k‖².
-        feature: E_H = (1/K) Σ_k (1/n_k) Σ_i ‖h_ki‖²: every class counts the same, not every
-            sample, as in the constraint of Fang et al. 2021.
+    In E_H every class counts the same, not every sample, as in the constraint of Fang et al. 2021.
     """
 
-    weight: float
-    feature: float
+    weight: float  # E_W = (1/K) Σ ‖w_k‖²
+    feature: float  # E_H = (1/K) Σ_k (1/n_k) Σ_i ‖h_ki‖²
 
 
 def centred(vectors: FloatArray) -> FloatArray:
@@ -93,18 +69,24 @@ def cosines(vectors: FloatArray) -> FloatArray:
     return np.asarray(np.clip(units @ units.T, -1, 1))
 
 
+def pairs_of(square: FloatArray, group: Sequence[int] | None = None) -> FloatArray:
+    """Return the entries of a symmetric matrix for all pairs, or for those of a group."""
+    part = square if group is None else square[np.ix_(group, group)]
+    return np.asarray(part[np.triu_indices(len(part), 1)])
+
+
 def minority_cosine(weights: FloatArray, means: FloatArray, minority: IntArray) -> MinorityCosine:
     """Return the mean cosine over pairs of the minority, of classifiers and of centred means."""
     if len(minority) < 2:
         return MinorityCosine(math.nan, math.nan)
-    both = (cosines(vectors[minority]) for vectors in (weights, centred(means)))
-    return MinorityCosine(*(float(_pairs(square).mean()) for square in both))
+    both = (pairs_of(cosines(vectors[minority])) for vectors in (weights, centred(means)))
+    return MinorityCosine(*(float(pairs.mean()) for pairs in both))
 
 
 def shape_of(vectors: FloatArray) -> Shape:
     """Return NC2 of K vectors."""
     norms = np.linalg.norm(vectors, axis=1)
-    pairs = _pairs(cosines(vectors))
+    pairs = pairs_of(cosines(vectors))
     mean = norms.mean()
     return Shape(
         equinorm=float(norms.std(ddof=1) / mean) if mean > 0 else math.nan,
@@ -115,18 +97,16 @@ def shape_of(vectors: FloatArray) -> Shape:
 
 def self_duality(weights: FloatArray, means: FloatArray) -> float:
     """Return NC3 = ‖W/‖W‖_F − M/‖M‖_F‖², M the centred class means; from 0 (dual) to 4."""
-    return float(np.square(_unit(weights) - _unit(centred(means))).sum())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        W, M = (matrix / np.linalg.norm(matrix) for matrix in (weights, centred(means)))
+    return float(np.square(W - M).sum())
 
 
 def cdnv(means: FloatArray, variances: FloatArray) -> float:
     """Return the mean over pairs of (v_j + v_k)/(2‖h̄_j − h̄_k‖²) (Galanti et al. 2022)."""
-    total, pairs = 0.0, 0
-    for k in range(1, len(means)):
-        distances = np.square(means[:k] - means[k]).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            total += float(((variances[:k] + variances[k]) / (2 * distances)).sum())
-        pairs += k
-    return total / pairs
+    spreads = pairs_of(variances[:, None] + variances)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float((spreads / (2 * pdist(means, "sqeuclidean"))).mean())
 
 
 def centred_energies(weights: FloatArray, means: FloatArray, variances: FloatArray) -> Energies:
@@ -143,23 +123,3 @@ def bias_share(bias: FloatArray, weights: FloatArray, means: FloatArray) -> floa
     logits = means @ centred(weights).T
     whole = own + float(np.square(logits).sum(axis=1).mean())
     return own / whole if whole else 0.0
-
-
-def wilson(events: int, samples: int, level: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval of a share, which also says how sure zero is."""
-    z = float(ndtri((1 + level) / 2))
-    share = events / samples
-    middle = share + z * z / (2 * samples)
-    width = z * math.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
-    scale = 1 + z * z / samples
-    low = (middle - width) / scale if events else 0.0
-    return low, (middle + width) / scale if events < samples else 1.0
-
-
-def _pairs(square: FloatArray) -> FloatArray:
-    return np.asarray(square[np.triu_indices(len(square), 1)])
-
-
-def _unit(matrix: FloatArray) -> FloatArray:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(matrix / np.linalg.norm(matrix))

@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from lawscope.arrays import FloatArray, IntArray
-from lawscope.capture.head import Head, find_head
+from lawscope.capture.head import find_head
 from lawscope.capture.session import Session
 from lawscope.capture.taps import Tap
 from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_held, class_names_of, find_labels
-from lawscope.laws.collapse.advice import advise_collapse
 from lawscope.laws.collapse.metrics import (
     NC1,
     NC2,
@@ -33,10 +32,9 @@ from lawscope.laws.collapse.metrics import (
     minority_cosine,
     self_duality,
     shape_of,
-    wilson,
 )
 from lawscope.laws.collapse.result import Collapse, HeadFacts, Predicted
-from lawscope.laws.collapse.verdict import judge_collapse
+from lawscope.laws.collapse.verdict import advise_collapse, judge_collapse
 from lawscope.laws.line import log_or_nan
 from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
@@ -65,12 +63,6 @@ class CollapseObserver(LawObserver[Collapse]):
         self.distributed = merges_ranks(settings.distributed)
         self.begun = time.perf_counter()
         self.head = find_head(session, settings.head)
-        if len(self.head.weight) < 2:
-            raise NotApplicableError(
-                f"The head '{self.head.name}' has one row, so the network returns one number per "
-                "sample (a regression or a yes/no score); collapse needs a row per class, at "
-                "least two."
-            )
         self.index = GroupIndex(FOLDS if settings.uncertainty else 1)
         self.scatter = ClassScatter(self._choose_strategy(), index=self.index)
         self.decisions: NearestMean | None = None
@@ -85,8 +77,6 @@ class CollapseObserver(LawObserver[Collapse]):
         return 1 if self.scatter.strategy == "held" else 2
 
     def begin_batch(self, batch: Batch) -> None:
-        if self.done:
-            return
         y = find_labels(batch, "collapse")
         outside = y[(y < 0) | (y >= len(self.head.weight))]
         if len(outside):
@@ -108,12 +98,14 @@ class CollapseObserver(LawObserver[Collapse]):
 
     def end_pass(self) -> None:
         """Decide by the means of the first pass, on held features or in a second pass."""
-        if self.done:
-            return
         if self.distributed:
             self._merge_ranks()
         if self.decisions is None:
-            self._check()
+            if not self.scatter.finite:
+                raise LawscopeError(
+                    f"The features that enter the head '{self.head.name}' contain NaN or infinite "
+                    "values; look at the weights and inputs before measuring."
+                )
             self.scatter.next_pass()
             rows = torch.tensor(self.index.classes, device="cpu")
             means = self.scatter.class_means()
@@ -125,29 +117,31 @@ class CollapseObserver(LawObserver[Collapse]):
 
     def result(self, control: Collapse | None = None) -> Collapse:
         """Put the numbers beside the prediction, judge and advise."""
+        from scipy.stats import binomtest
+
         assert self.decisions is not None
+        head, (rows, width) = self.head, self.head.weight.shape
         part, order = self.scatter.compute(), np.argsort(self.index.classes)
         means = self.scatter.class_means().cpu().numpy()[order]
         found = self.decisions.compute()
         found = Decisions(**{name: column[order] for name, column in vars(found).items()})
         variances = found.spreads / found.counts
-        weights = self.head.weight.numpy()[part.classes]
+        weights = head.weight.numpy()[part.classes]
         counts = self._training_counts(part)
         minority = find_minority(counts)
-        energies = Energies(
-            float(np.square(weights).sum(axis=1).mean()),
-            float((found.squares / found.counts).mean()),
-        )
+        squares = np.square(weights).sum(axis=1), found.squares / found.counts
+        energies = Energies(*(float(each.mean()) for each in squares))
         nc1 = NC1(part.value, part.value / len(means), cdnv(means, variances))
         nc2 = NC2(shape_of(centred(means)), shape_of(weights))
         nc3, missed = self_duality(weights, means), int(found.disagreeing.sum())
         nc4 = missed / self.samples
-        interval = {"nc4": wilson(missed, self.samples), **_interval(part)}
+        wilson = binomtest(missed, self.samples).proportion_ci(method="wilson")
+        interval = {"nc4": (float(wilson.low), float(wilson.high)), **_interval(part)}
         prediction, no_prediction, doubts = predict(counts, energies)
         predicted = None if prediction is None else predicted_numbers(prediction, minority)
         angles = cosines(weights)
         verdict, reason = judge_collapse(nc1, angles, nc3, nc4, interval, predicted)
-        bias = None if self.head.bias is None else self.head.bias.numpy()[part.classes]
+        bias = None if head.bias is None else head.bias.numpy()[part.classes]
         result = Collapse(
             nc1=nc1,
             nc2=nc2,
@@ -162,7 +156,10 @@ class CollapseObserver(LawObserver[Collapse]):
             prediction=prediction,
             no_prediction=no_prediction,
             predicted=predicted,
-            head=_describe_head(self.head),
+            head=HeadFacts(
+                *(head.name, head.kind, rows, width, bias is not None),
+                *(head.scale, head.after, head.positions),
+            ),
             classes=part.classes,
             counts=part.counts,
             training_counts=counts,
@@ -200,25 +197,6 @@ class CollapseObserver(LawObserver[Collapse]):
         load = Load(station.name, width, station.dtype.itemsize)
         held = load.held_bytes(rows * self.index.folds, source.samples)
         return "held" if held <= int(self.settings.memory) else "two-pass"
-
-    def _check(self) -> None:
-        """Refuse data in which there is nothing to measure."""
-        classes = self.index.classes
-        if len(classes) < 2:
-            raise LawscopeError(
-                f"All {self.samples} samples have the label {classes[0]}: collapse needs at least "
-                "two classes. Pass data with two or more labels."
-            )
-        if self.samples <= len(classes):
-            raise LawscopeError(
-                f"{self.samples} samples in {len(classes)} classes: no class has two, so there is "
-                "no spread within classes to measure. Pass more samples per class."
-            )
-        if not self.scatter.finite:
-            raise LawscopeError(
-                f"The features that enter the head '{self.head.name}' contain NaN or infinite "
-                "values; look at the weights and inputs before measuring."
-            )
 
     def _training_counts(self, part: ClassFuzziness) -> FloatArray:
         """Return the counts given, for the classes that the data shows; else those of the data."""
@@ -289,13 +267,5 @@ def _interval(part: ClassFuzziness) -> dict[str, tuple[float, float]]:
     curve, curves = log_or_nan(np.array([part.value])), log_or_nan(part.deleted[:, None])
     if len(curves) < 2 or not (np.isfinite(curve).all() and np.isfinite(curves).all()):
         return {}
-    low, high = Replicates(curves, "jackknife").interval(lambda c: c, curve)
-    return {"D": (float(np.exp(low[0])), float(np.exp(high[0])))}
-
-
-def _describe_head(head: Head) -> HeadFacts:
-    rows, features = head.weight.shape
-    bias = head.bias is not None
-    return HeadFacts(
-        head.name, head.kind, rows, features, bias, head.scale, head.after, head.positions
-    )
+    low, high = Replicates(curves, "jackknife").of_values(curve)[0].tolist()
+    return {"D": (low, high)}

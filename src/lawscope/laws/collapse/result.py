@@ -25,39 +25,25 @@ SHAPE = {
 
 
 class Predicted(NamedTuple):
-    """The same numbers at the optimum of the Layer-Peeled Model, where NC1 is zero.
-
-    ``cosines`` are those between its classifiers, shape (K, K).
-    """
+    """The same numbers at the optimum of the Layer-Peeled Model, where NC1 is zero."""
 
     nc2: NC2
     nc3: float
     minority_cosine: MinorityCosine
-    cosines: FloatArray
+    cosines: FloatArray  # between its classifiers, shape (K, K)
 
 
 class HeadFacts(NamedTuple):
-    """Where the classifier was found, without its weights.
+    """Where the classifier was found, without its weights."""
 
-    Attributes:
-        name: module path, and the function where the module is more than it.
-        kind: "linear", "1×1 convolution", "cosine", "tied" or "product".
-        rows: number of classes it has rows for.
-        features: that enter it.
-        bias: whether it has one.
-        scale: what the network multiplies the product by.
-        after: "log-softmax" or "softmax" when the network returns that, else empty.
-        positions: how positions are reduced to one, or empty.
-    """
-
-    name: str
-    kind: str
-    rows: int
-    features: int
-    bias: bool
-    scale: float
-    after: str
-    positions: str
+    name: str  # module path, and the function where the module is more than it
+    kind: str  # "linear", "1×1 convolution", "cosine", "tied" or "product"
+    rows: int  # number of classes it has rows for
+    features: int  # that enter it
+    bias: bool  # whether it has one
+    scale: float  # what the network multiplies the product by
+    after: str  # "log-softmax" or "softmax" when the network returns that, else empty
+    positions: str  # how positions are reduced to one, or empty
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -99,7 +85,6 @@ class Collapse(LawResult):
         mean_cosines: of the centred class means, shape (K, K).
     """
 
-    law: ClassVar[str] = "collapse"
     schema: ClassVar[str] = "lawscope.collapse/1"
     nc1: NC1
     nc2: NC2
@@ -159,7 +144,6 @@ class Collapse(LawResult):
         return [by_count[n] for n in self.prediction.counts]
 
     def section(self) -> Section:
-        """Return what people should see, as data."""
         from lawscope.laws.collapse.section import section_of
 
         return section_of(self)
@@ -186,23 +170,19 @@ class Row(NamedTuple):
 def number_rows(result: Collapse) -> list[Row]:
     """Return every number with its convention, interval and prediction."""
     expected, K = result.predicted, len(result.classes)
-    zero = math.nan if expected is None else 0.0
     low, high = result.interval.get("D", (math.nan, math.nan))
+    zero = nc3 = classifiers = means = math.nan
+    if expected is not None:
+        zero, nc3, (classifiers, means) = 0.0, expected.nc3, expected.minority_cosine
     rows = [
         Row("NC1 D", "Tr(SSw SSb⁺), classes by n_k/n", result.nc1.D, low, high, zero),
         Row("NC1 Papyan", "D/K", result.nc1.papyan, low / K, high / K, zero),
         Row("NC1 CDNV", "mean (v_j+v_k)/(2|h_j−h_k|²)", result.nc1.cdnv, predicted=zero),
     ]
-    for name, shape in result.nc2._asdict().items():
-        for field, said in SHAPE.items():
-            predicted = math.nan
-            if expected is not None:
-                predicted = getattr(getattr(expected.nc2, name), field)
-            metric = f"NC2 {name} {field}"
-            rows.append(Row(metric, said, getattr(shape, field), predicted=predicted))
-    nc3, (classifiers, means) = math.nan, (math.nan, math.nan)
-    if expected is not None:
-        nc3, (classifiers, means) = expected.nc3, expected.minority_cosine
+    for i, name in enumerate(NC2._fields):
+        predicted = (math.nan,) * 3 if expected is None else expected.nc2[i]
+        for field, value, there in zip(SHAPE, result.nc2[i], predicted, strict=True):
+            rows.append(Row(f"NC2 {name} {field}", SHAPE[field], value, predicted=there))
     cosine, pairs = result.minority_cosine, "mean over pairs"
     nc4 = "share where argmax(Wh+b) ≠ nearest mean"
     return [

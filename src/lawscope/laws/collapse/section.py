@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from lawscope.arrays import FloatArray
 from lawscope.formatting import MISSING, between, count, fixed, number, percent
-from lawscope.laws.collapse.result import Collapse, Row, number_rows
+from lawscope.laws.collapse.result import Collapse, number_rows
 from lawscope.laws.collapse.verdict import RULE
 from lawscope.section import HeatMap, KeyNumber, Section, Table
 
@@ -49,13 +48,11 @@ def section_of(result: Collapse) -> Section:
     )
 
 
-def _rows(result: Collapse) -> dict[str, Row]:
-    return {row.metric: row for row in number_rows(result)}
-
-
 def _numbers(result: Collapse) -> list[KeyNumber]:
-    control = {} if result.control is None else _rows(result.control)
-    rows = _rows(result)
+    rows, control = (
+        {} if found is None else {row.metric: row for row in number_rows(found)}
+        for found in (result, result.control)
+    )
     numbers = [
         KeyNumber(
             name.removesuffix(" angle_error").removesuffix(" Papyan"),
@@ -69,18 +66,13 @@ def _numbers(result: Collapse) -> list[KeyNumber]:
     ]
     cosine = rows["minority cosine classifiers"]
     if math.isfinite(cosine.value):
-        beside = control[cosine.metric].value if control else None
         few = f"the {len(result.minority)} smallest classes"
         whose = "all classes" if _balanced(result) else few
-        numbers.append(
-            KeyNumber(
-                "cosine",
-                fixed(cosine.value, 3),
-                f"mean between the classifiers of {whose}",
-                control="" if beside is None else fixed(beside, 3),
-                predicted="" if math.isnan(cosine.predicted) else fixed(cosine.predicted, 3),
-            )
-        )
+        beside = fixed(control[cosine.metric].value, 3) if control else ""
+        predicted = "" if math.isnan(cosine.predicted) else fixed(cosine.predicted, 3)
+        about = f"mean between the classifiers of {whose}"
+        value = fixed(cosine.value, 3)
+        numbers.append(KeyNumber("cosine", value, about, control=beside, predicted=predicted))
     return numbers
 
 
@@ -96,22 +88,21 @@ def _charts(result: Collapse) -> list[HeatMap]:
     order = np.argsort(-result.training_counts, kind="stable")
     names = [result.class_names[k] for k in order]
     equal = np.ptp(result.training_counts) == 0
-
-    def of(kind: str, cosines: FloatArray) -> HeatMap:
-        return HeatMap(
+    cosines = {"measured": result.classifier_cosines}
+    if result.predicted is not None:
+        cosines["predicted"] = result.predicted.cosines
+    return [
+        HeatMap(
             title=f"Cosines between classifiers, {kind}",
             rows=names,
             columns=names,
-            values=cosines[np.ix_(order, order)],
+            values=square[np.ix_(order, order)],
             low=-1.0,
             high=1.0,
             scale_label=f"cosine; {len(names)} classes{'' if equal else ', largest first'}",
         )
-
-    charts = [of("measured", result.classifier_cosines)]
-    if result.predicted is not None:
-        charts.append(of("predicted", result.predicted.cosines))
-    return charts
+        for kind, square in cosines.items()
+    ]
 
 
 def _number_table(result: Collapse) -> Table:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from torch import nn
 
 from lawscope.data.tokens import Task, TokenSource
-from lawscope.laws.base import Law, Settings, option, with_settings_of
+from lawscope.laws.base import DISTRIBUTED, Law, Settings, option, with_settings_of
 from lawscope.laws.control import Control
 from lawscope.laws.next_token.observer import NextTokenObserver
 from lawscope.laws.next_token.result import NextToken
@@ -72,11 +72,7 @@ class NextTokenSettings(Settings):
         least=1,
         lacks="is not a step",
     )
-    distributed: bool | None = option(
-        None,
-        "merge over the ranks of torch.distributed; by default wherever a process group is "
-        "initialised. Every rank must call it; the result is that of one process.",
-    )
+    distributed: bool | None = option(None, f"{DISTRIBUTED} The result is that of one process.")
     sharded: bool = option(
         True,
         "the batches of rank r hold sequences r, r + world, r + 2·world, … of the text, as "
@@ -142,10 +138,8 @@ def next_token(
         >>> next_token(model, batches, control=None).blocks
         ('embedding', 'blocks.0', 'blocks.1', 'blocks.2', 'blocks.3')
     """
-    how: dict[str, Any] = {"control": control, "checkpoint": checkpoint, "progress": progress}
-    result = measure_one(NEXT_TOKEN, model, batches, settings, **how)
-    assert isinstance(result, NextToken)
-    return result
+    how = {"checkpoint": checkpoint, "progress": progress}
+    return measure_one(NEXT_TOKEN, model, batches, settings, control, **how)
 
 
 NEXT_TOKEN = register(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,8 @@ from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.checkpoint import select_prefixed
 from lawscope.laws.line import fit_line, log_or_nan
-from lawscope.laws.next_token.advice import advise
 from lawscope.laws.next_token.result import NextToken
-from lawscope.laws.next_token.verdict import judge
+from lawscope.laws.next_token.verdict import advise, judge
 from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.distributed import gathered, merges_ranks
 from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
@@ -36,6 +36,11 @@ from lawscope.statistics.token_sums import CODINGS
 if TYPE_CHECKING:
     from lawscope.laws.next_token.law import NextTokenSettings
 
+NORMS = {
+    "none": RowNorm("none"),
+    "layer-norm": RowNorm("LayerNorm", 1e-5),
+    "rms-norm": RowNorm("RMSNorm", 1e-6),
+}
 # Share of PR lost to rounding from which a warning says so: float64, fast.
 LOST = {"float64": 1e-8, "fast": 0.05}
 
@@ -56,7 +61,9 @@ class NextTokenObserver(LawObserver[NextToken]):
         self.stations = (first, *blocks[settings.every - 1 :: settings.every])
         self.names = tuple(station.name for station in self.stations)
         self.width = first.shape[-1]
-        self.norm = choose_norm(settings.normalization, session.final_norm)
+        found = session.final_norm
+        norm = NORMS.get(settings.normalization, found)
+        self.norm = found if norm.kind == found.kind else norm
         with self._explain_memory():
             self.statistics = [self._make_statistic(station) for station in self.stations]
         self.sequences, self.left_out, self.seconds = 0, 0, 0.0
@@ -98,7 +105,6 @@ class NextTokenObserver(LawObserver[NextToken]):
             self.statistics[self._taps[tap]].update(chosen, self._labels)
 
     def end_batch(self) -> None:
-        """Count the batch in: every block has seen it."""
         self.sequences += len(self._tokens.indices)
         self.left_out += self._tokens.left_out
         self.seconds += time.perf_counter() - self._begun
@@ -110,7 +116,6 @@ class NextTokenObserver(LawObserver[NextToken]):
             self._merge_ranks()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return everything gathered so far, as tensors that safetensors can write."""
         self._check_whole()
         state = {
             f"{i}.{name}": tensor.to("cpu", copy=True).contiguous()
@@ -122,7 +127,6 @@ class NextTokenObserver(LawObserver[NextToken]):
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state given by :meth:`state_dict` with the same model and settings."""
         blocks = {int(name.split(".")[0]) for name in state if "." in name}
         if len(blocks) != len(self.statistics):
             raise LawscopeError(
@@ -145,11 +149,12 @@ class NextTokenObserver(LawObserver[NextToken]):
             )
         with self._explain_memory():
             parts = [statistic.compute() for statistic in self.statistics]
-        names = self.source.targets
         controls = {} if control is None else control.targets
-        results = [self._judge(i, name, parts, controls.get(name)) for i, name in enumerate(names)]
-        others = dict(zip(names[1:], results[1:], strict=True))
-        return dataclasses.replace(results[0], others=others)
+        first, *others = (
+            self._judge(i, name, parts, controls.get(name))
+            for i, name in enumerate(self.source.targets)
+        )
+        return dataclasses.replace(first, others={other.target: other for other in others})
 
     def _judge(
         self, i: int, target: str, parts: Sequence[Regression], control: NextToken | None
@@ -187,8 +192,8 @@ class NextTokenObserver(LawObserver[NextToken]):
     def _describe(self) -> dict[str, Any]:
         own = self.settings
         exact = all(sums.exact for s in self.statistics for sums in s.tokens)
-        bases = zip(self.names, (s.basis for s in self.statistics), strict=True)
-        whitened = [name for name, b in bases if b is not None and b.matrix is not None]
+        bases = [s.basis for s in self.statistics]
+        whitened = [b is not None and b.matrix is not None for b in bases]
         bos = self.source.bos
         return {
             "task": self.source.task,
@@ -201,7 +206,7 @@ class NextTokenObserver(LawObserver[NextToken]):
             "every": own.every,
             "precision": own.precision,
             "onehot": ("exact" if exact else f"{CODINGS} codings") if own.onehot else "off",
-            "whitened_blocks": whitened,
+            "whitened_blocks": list(itertools.compress(self.names, whitened)),
             "bos": "none" if bos is None else f"first token {bos} left out",
             "sequences": self.sequences,
             "tokens_left_out": self.left_out,
@@ -213,7 +218,11 @@ class NextTokenObserver(LawObserver[NextToken]):
 
     def _warn_about(self, parts: Sequence[Regression]) -> tuple[str, ...]:
         n, d, fast = self.n, self.width, self.settings.precision == "fast"
-        named = list(zip(self.names, parts, strict=True))
+
+        def those(doubtful: Callable[[Regression], bool]) -> str:
+            both = zip(self.names, parts, strict=True)
+            return name_some([name for name, part in both if doubtful(part)], 3)
+
         sentences = []
         if n < ENOUGH * d:
             sentences.append(
@@ -221,28 +230,25 @@ class NextTokenObserver(LawObserver[NextToken]):
                 f"{d / n:.0%} too low and its line is noise below {ENOUGH}; pass "
                 f"{ENOUGH * d - n} more."
             )
-        steep = [name for name, part in named if part.condition > STEEP]
-        if steep:
+        if steep := those(lambda part: part.condition > STEEP):
             worst = max(part.condition for part in parts)
             sentences.append(
-                f"{name_some(steep, 3)} have features of condition number up to {worst:.2g}: their "
-                "PR is good to fewer than 7 digits."
+                f"{steep} have features of condition number up to {worst:.2g}: their PR is good to "
+                "fewer than 7 digits."
             )
-        dull = [name for name, part in named if part.lost > LOST[self.settings.precision]]
-        if dull and not steep:
+        elif dull := those(lambda part: part.lost > LOST[self.settings.precision]):
             worst = max(part.lost for part in parts)
             sentences.append(
-                f"{name_some(dull, 3)} are conditioned worse than their first tokens showed: "
-                f"rounding changes PR by about {worst:.0e} of itself. Begin with other parts of "
-                "the text" + (", or use precision='float64'." if fast else ".")
+                f"{dull} are conditioned worse than their first tokens showed: rounding changes PR "
+                f"by about {worst:.0e} of itself. Begin with other parts of the text"
+                + (", or use precision='float64'." if fast else ".")
             )
         # A LayerNorm, ours or the block's own, takes one direction away.
-        flat = [name for name, part in named if part.rank < d - 1]
-        if flat:
+        if flat := those(lambda part: part.rank < d - 1):
             least = min(part.rank for part in parts)
             sentences.append(
-                f"{name_some(flat, 3)} have dependent features (rank down to {least} of {d}): "
-                "directions below the rounding of their dtype"
+                f"{flat} have dependent features (rank down to {least} of {d}): directions below "
+                "the rounding of their dtype"
                 + (", or of fast products (a thousandth of the largest)," if fast else "")
                 + " are left out of the regression."
             )
@@ -272,9 +278,9 @@ class NextTokenObserver(LawObserver[NextToken]):
                     part.load_state_dict(state)
                     merged.merge(part)
                 self.statistics[i] = merged
-        counts = gathered((self.sequences, self.left_out, self.seconds))
-        self.sequences, self.left_out = sum(c[0] for c in counts), sum(c[1] for c in counts)
-        self.seconds = max(c[2] for c in counts)
+        counts = zip(*gathered((self.sequences, self.left_out, self.seconds)), strict=True)
+        sequences, left_out, seconds = counts
+        self.sequences, self.left_out, self.seconds = sum(sequences), sum(left_out), max(seconds)
 
     def _check_whole(self) -> None:
         if self.broken:
@@ -290,14 +296,3 @@ class NextTokenObserver(LawObserver[NextToken]):
             "measure fewer blocks (every=2), take fewer folds (folds=2), or load the model in a "
             "smaller dtype",
         )
-
-
-def choose_norm(normalization: str, found: RowNorm) -> RowNorm:
-    """Return the norm that every block's output goes through."""
-    norms = {
-        "none": RowNorm("none"),
-        "layer-norm": RowNorm("LayerNorm", 1e-5),
-        "rms-norm": RowNorm("RMSNorm", 1e-6),
-    }
-    own = norms.get(normalization, found)
-    return found if own.kind == found.kind else own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from lawscope.arrays import FloatArray, IntArray
 from lawscope.laws.base import LawResult
 from lawscope.laws.line import LineFit
+from lawscope.laws.provenance import Provenance
 from lawscope.laws.uncertainty import Replicates
 from lawscope.section import Section
 
@@ -44,7 +45,6 @@ class NextToken(LawResult):
         replicates: log PR of the blocks without each fold, or None.
     """
 
-    law: ClassVar[str] = "next_token"
     schema: ClassVar[str] = "lawscope.next_token/1"
     derived: ClassVar[tuple[str, ...]] = ("ratio",)
     blocks: tuple[str, ...]
@@ -96,8 +96,11 @@ class NextToken(LawResult):
             }
         )
 
+    def measured_on(self, provenance: Provenance) -> NextToken:
+        others = {name: other.measured_on(provenance) for name, other in self.others.items()}
+        return replace(self, provenance=provenance, others=others)
+
     def section(self) -> Section:
-        """Return what people should see, as data."""
         from lawscope.laws.next_token.section import section_of
 
         return section_of(self)

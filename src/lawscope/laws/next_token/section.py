@@ -8,10 +8,10 @@ import numpy as np
 
 from lawscope.arrays import FloatArray
 from lawscope.formatting import MISSING, between, count, fixed, number, percent, signed
-from lawscope.laws.line import key_number, line_at_stations, with_residuals
+from lawscope.laws.line import key_number, line_charts
 from lawscope.laws.next_token.result import NextToken
 from lawscope.laws.next_token.verdict import RULE
-from lawscope.section import Chart, Curve, KeyNumber, Lines, Section, Table
+from lawscope.section import Chart, KeyNumber, Lines, Section, Table
 
 
 def section_of(result: NextToken) -> Section:
@@ -70,8 +70,8 @@ def _intervals(result: NextToken) -> FloatArray | None:
     """Return the 95 % interval of PR at every block, shape (L + 1, 2); NaN at the embedding."""
     if result.replicates is None:
         return None
-    low, high = result.replicates.interval(lambda curve: curve, np.log(result.pr[1:]))
-    return np.concatenate([[[np.nan, np.nan]], np.exp(np.stack([low, high], axis=1))])
+    ends = result.replicates.of_values(np.log(result.pr[1:]))
+    return np.concatenate([[[np.nan, np.nan]], ends])
 
 
 def _charts(result: NextToken) -> list[Chart]:
@@ -82,7 +82,10 @@ def _charts(result: NextToken) -> list[Chart]:
         notes.append(f"Line: PR ≈ {start} · {rho}ˡ⁻¹.")
     if result.replicates is not None:
         notes.append("Bars: 95 % intervals by leaving out folds of windows, corrected for bias.")
-    curve = Curve(
+    charts = line_charts(
+        result.fit,
+        None if control is None else (control.pr, control.fit),
+        first=1,
         title="Prediction residual by block",
         symbol="PR",
         quantity="prediction residual PR = 1 − R²",
@@ -90,13 +93,9 @@ def _charts(result: NextToken) -> list[Chart]:
         stations=result.blocks,
         values=result.pr,
         interval=_intervals(result),
-        fitted=line_at_stations(result.fit, length, first=1),
-        control=None if control is None else control.pr,
-        control_fitted=None if control is None else line_at_stations(control.fit, length, first=1),
         digits=4,
         note=" ".join(notes),
     )
-    charts = with_residuals(curve)
     if result.others:
         charts.append(
             Lines(
@@ -124,18 +123,17 @@ def _block_table(result: NextToken) -> Table:
         cells = [str(index), row["block"], fixed(row["PR"], 5)]
         if ends is not None:
             cells.append(between(ends[index].tolist(), lambda end: fixed(end, 5), MISSING))
-        for name in ("adjusted", "cross-validated", "one-hot", "fitted"):
-            cells.append(fixed(row[name], 5))
-        cells.append(signed(row["residual"], 5))
+        others = ("adjusted", "cross-validated", "one-hot", "fitted")
+        cells += [*(fixed(row[name], 5) for name in others), signed(row["residual"], 5)]
         cells += [fixed(beside.pr[index], 5)] if beside is not None else []
         rows.append([*cells, str(row["rank"]), number(row["condition"])])
     return Table("Blocks", columns, rows, words=2)
 
 
 def _target_table(result: NextToken) -> Table:
-    rows = []
-    for name, law in result.targets.items():
-        numbers = (law.pr[0], law.pr[1], law.pr[-1], law.fit.pearson, law.fit.rho)
-        rows.append([name, *(fixed(value, 4) for value in numbers)])
+    rows = [
+        [name, *(fixed(x, 4) for x in (*law.pr[[0, 1, -1]], law.fit.pearson, law.fit.rho))]
+        for name, law in result.targets.items()
+    ]
     columns = ["target", "PR embedding", "PR first block", "PR last block", "r", "ρ"]
     return Table("Targets", columns, rows)

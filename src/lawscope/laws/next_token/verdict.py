@@ -1,4 +1,4 @@
-"""Does PR fall along a straight line through the blocks? A rule on intervals."""
+"""Does PR fall along a straight line through the blocks, and what does its curve advise?"""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 from lawscope.arrays import FloatArray
 from lawscope.laws.base import Answer, Verdict, decide
-from lawscope.laws.line import LineFit, judge_straightness
+from lawscope.laws.line import LineFit, judge_straightness, log_or_nan, residual_shares
+from lawscope.laws.next_token.result import NextToken
 from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.prediction_residual import ENOUGH
 
 MIN_BLOCKS = 4
 STRAIGHT = -0.9
 BENT = 0.2
-LAST_BLOCKS = 2
 
 RULE = (
     "The law holds when two things are certain at the 95 % level: (1) the fitted line of log PR "
@@ -72,15 +72,12 @@ def find_bend(curve: FloatArray, replicates: Replicates | None) -> Bend | None:
     fewer than four. The last block is bent when it is certainly off by more than :data:`BENT` of
     the line's fall; the one before belongs to the bend when it is too, to the same side.
     """
-    last = min(LAST_BLOCKS, len(curve) - MIN_BLOCKS)
+    last = min(2, len(curve) - MIN_BLOCKS)
     if last < 1 or replicates is None or not np.isfinite(replicates.curves).all():
         return None
 
     def shares(values: FloatArray) -> FloatArray:
-        index = np.arange(len(values))
-        slope, intercept = np.polyfit(index[:-last], values[:-last], 1)
-        fall = max(abs(slope) * (len(values) - 1), 1e-300)
-        return np.asarray((values - intercept - slope * index)[-last:] / fall)
+        return residual_shares(values, last)[-last:]
 
     low, high = replicates.interval(shares, curve)
     sides = np.where(low > BENT, 1, np.where(high < -BENT, -1, 0))
@@ -88,3 +85,47 @@ def find_bend(curve: FloatArray, replicates: Replicates | None) -> Bend | None:
         return None
     blocks = 2 if last == 2 and sides[0] == sides[1] else 1
     return Bend(blocks, float(shares(curve)[-1]), (float(low[-1]), float(high[-1])))
+
+
+def advise(result: NextToken) -> tuple[str, ...]:
+    """Return sentences that each rest on a number they quote; the most important first."""
+    fit, n, d, blocks = result.fit, result.n, result.d, result.blocks[1:]
+    bend = find_bend(log_or_nan(result.pr[1:]), result.replicates)
+    sentences: list[str] = []
+    if result.verdict == "holds":
+        said = f"each block keeps about {fit.rho:.2%} of the prediction residual."
+        sentences.append(f"The law holds: {said}")
+    if n < ENOUGH * d:
+        sentences.append(
+            f"Measure {ENOUGH * d - n} tokens more: {n} are {n / d:.3g} per feature, and the line "
+            f"means something from {ENOUGH}."
+        )
+    low = fit.interval.get("slope", (np.nan, np.nan))[0]
+    if low > 0 and n >= ENOUGH * d:
+        sentences.append(
+            f"PR rises with depth (r = {fit.pearson:.3f}), which is what untrained networks do: "
+            "check that the weights were loaded, or train longer."
+        )
+    if bend is not None:
+        least, most = sorted(map(abs, bend.interval))
+        named = (
+            f"'{blocks[-1]}' ends" if bend.blocks == 1 else f"'{blocks[-2]}' and '{blocks[-1]}' end"
+        )
+        sentences.append(
+            f"The line bends at the end: {named} {'above' if bend.share > 0 else 'below'} the line "
+            f"through the other blocks, by {abs(bend.share):.0%} of its fall "
+            f"[{least:.0%}, {most:.0%}]."
+        )
+    if result.control is not None:
+        control = result.control.fit
+        sentences.append(
+            f"The same network untrained has r = {control.pearson:.3f} and ρ = {control.rho:.4f}, "
+            f"against {fit.pearson:.3f} and {fit.rho:.4f} here."
+        )
+    if not sentences:
+        worst = int(np.abs(np.nan_to_num(fit.residuals)).argmax())
+        sentences.append(
+            f"'{blocks[worst]}' leaves the line most, with "
+            f"{np.exp(fit.residuals[worst]):.3f} times the PR that equal progress would give it."
+        )
+    return tuple(sentences)

@@ -14,7 +14,7 @@ from torch import nn
 from lawscope.capture.pooling import Pooling, check_pooling
 from lawscope.capture.restore import Mode
 from lawscope.errors import LawscopeError
-from lawscope.laws.base import Law, Settings, option, with_settings_of
+from lawscope.laws.base import CLASS_NAMES, DISTRIBUTED, Law, Settings, option, with_settings_of
 from lawscope.laws.control import Control
 from lawscope.laws.registry import register
 from lawscope.laws.scan import measure_one
@@ -62,14 +62,8 @@ class SeparationSettings(Settings):
         None, "force how features are gathered; it never changes the value."
     )
     folds: int = option(8, "folds of the jackknife.", least=2, lacks="is too few for a jackknife")
-    class_names: Sequence[str] | None = option(
-        None, "names of the classes in the order of their sorted labels."
-    )
-    distributed: bool | None = option(
-        None,
-        "merge over the ranks of torch.distributed; by default wherever a process group is "
-        "initialised. Every rank must call it.",
-    )
+    class_names: Sequence[str] | None = option(None, CLASS_NAMES)
+    distributed: bool | None = option(None, DISTRIBUTED)
 
 
 @with_settings_of(SeparationSettings)
@@ -112,11 +106,7 @@ def separation(
         >>> separation(net, (x, y)).stations
         ('input', '1', '3')
     """
-    result = measure_one(
-        SEPARATION, model, loader, settings, control=control, mode=mode, progress=progress
-    )
-    assert isinstance(result, Separation)
-    return result
+    return measure_one(SEPARATION, model, loader, settings, control, mode=mode, progress=progress)
 
 
 SEPARATION = register(

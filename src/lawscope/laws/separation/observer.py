@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ import numpy as np
 from torch import Tensor
 
 from lawscope.arrays import FloatArray
-from lawscope.capture.pooling import Pooling
 from lawscope.capture.session import Session
 from lawscope.capture.stations import GRANULARITIES, Station, select
 from lawscope.capture.taps import Tap
@@ -20,10 +20,9 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
-from lawscope.laws.line import LineFit, fit_line, log_or_nan
-from lawscope.laws.separation.advice import advise
+from lawscope.laws.line import fit_line, log_or_nan
 from lawscope.laws.separation.result import Separation
-from lawscope.laws.separation.verdict import MIN_STATIONS, judge
+from lawscope.laws.separation.verdict import MIN_STATIONS, advise, judge
 from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.bootstrap import BOOTSTRAPS, bootstrap
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
@@ -46,7 +45,7 @@ class SeparationObserver(LawObserver[Separation]):
         self.candidates = _find_candidates(session, settings.stations)
         # One tensor may bear several names (a block's output is its last layer's): measured once.
         self.measured: dict[int, Station] = {}
-        for station in (s for chosen in self.candidates.values() for s in chosen):
+        for station in itertools.chain(*self.candidates.values()):
             self.measured.setdefault(station.operation, station)
         self.index = GroupIndex(settings.folds if settings.uncertainty == "jackknife" else 1)
         self.plan = self._plan_passes(self._expect_classes() * self.index.folds)
@@ -59,23 +58,19 @@ class SeparationObserver(LawObserver[Separation]):
 
     def taps(self) -> Sequence[Tap]:
         # Those of the round under way.
-        chosen = [s for s in self.measured.values() if s.operation in self.scatter]
-        return [Tap(station, pooling=self.settings.pooling) for station in chosen]
+        return [Tap(self.measured[o], pooling=self.settings.pooling) for o in self.scatter]
 
     def passes(self) -> int:
         """Return the rounds, each twice where one of its stations needs it."""
-        strategies = self.plan.strategies
-        return sum(1 + any(strategies[i] == "two-pass" for i in r) for r in self.plan.rounds)
+        twice = [strategy == "two-pass" for strategy in self.plan.strategies]
+        return sum(1 + any(twice[i] for i in members) for members in self.plan.rounds)
 
     def begin_batch(self, batch: Batch) -> None:
-        labels = find_labels(batch, "separation")
-        if self.scatter:
-            self.groups = self.index.assign(labels)
+        self.groups = self.index.assign(find_labels(batch, "separation"))
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         assert self.groups is not None
-        station = tap.station
-        scatter = self.scatter[station.operation]
+        station, scatter = tap.station, self.scatter[tap.station.operation]
         before = self.widths.setdefault(station.operation, rows.shape[1])
         if before != rows.shape[1]:
             raise LawscopeError(
@@ -96,7 +91,13 @@ class SeparationObserver(LawObserver[Separation]):
         if self.distributed:
             self._merge_ranks()
         if not second:
-            self._check_finite()
+            for operation, scatter in sorted(self.scatter.items()):
+                if not scatter.finite:
+                    raise LawscopeError(
+                        f"Station '{self.measured[operation].name}' is the first with NaN or "
+                        "infinite activations; look at its weights and inputs (an overflow in half "
+                        "precision, a diverged training) before measuring."
+                    )
             # Wrong names are an error now, not at the end.
             class_names_of(self.settings.class_names, np.sort(self.index.classes))
         if not second and any(s.strategy == "two-pass" for s in self.scatter.values()):
@@ -117,22 +118,20 @@ class SeparationObserver(LawObserver[Separation]):
             for name, chosen in self.candidates.items()
         }
         fits = {n: fit_line(c, self._replicates(self.candidates[n])) for n, c in curves.items()}
-        granularity = _choose_granularity(self.settings.stations, fits)
+        granularity = next(iter(fits))  # what was asked for comes first
+        if self.settings.stations == "auto":
+            granularity = min(fits, key=lambda n: np.nan_to_num(fits[n].pearson, nan=1.0))
         chosen, fit = self.candidates[granularity], fits[granularity]
         parts = [self.parts[s.operation] for s in chosen]
         values, replicates = curves[granularity], self._replicates(chosen)
         curve = log_or_nan(values)
-        interval = None
-        if replicates is not None:
-            low, high = replicates.interval(lambda c: c, curve)
-            interval = np.exp(np.stack([low, high], axis=1))
         verdict, reason = judge(fit, curve, replicates)
         classes, counts = parts[0].classes, parts[0].counts
         result = Separation(
             stations=tuple(s.name for s in chosen),
             layers=tuple(s.layer for s in chosen),
             values=values,
-            interval=interval,
+            interval=None if replicates is None else replicates.of_values(curve),
             classwise=np.stack([p.classwise for p in parts]),
             classes=classes,
             counts=counts,
@@ -174,9 +173,14 @@ class SeparationObserver(LawObserver[Separation]):
                     "does not hold them; use uncertainty='jackknife'."
                 )
             strategy = "held"
-        stations, pooling = self.measured.values(), self.settings.pooling
+        pools = self.settings.pooling in ("mean", "first", "last")
+        loads = []
+        for s in self.measured.values():
+            # An upper bound where a function pools.
+            features = s.shape[-1] if s.sequence and pools else int(np.prod(s.shape))
+            loads.append(Load(s.name, features, s.dtype.itemsize))
         return plan(
-            [Load(s.name, _count_features(s, pooling), s.dtype.itemsize) for s in stations],
+            loads,
             groups=groups,
             samples=source.samples,
             memory=int(self.settings.memory),
@@ -193,18 +197,8 @@ class SeparationObserver(LawObserver[Separation]):
         self.index.restart()
         operations, weighting = list(self.measured), self.settings.weighting
         for i in self.plan.rounds[self.round]:
-            self.scatter[operations[i]] = ClassScatter(
-                self.plan.strategies[i], weighting=weighting, index=self.index
-            )
-
-    def _check_finite(self) -> None:
-        for operation, scatter in sorted(self.scatter.items()):
-            if not scatter.finite:
-                raise LawscopeError(
-                    f"Station '{self.measured[operation].name}' is the first with NaN or infinite "
-                    "activations; look at its weights and inputs (an overflow in half precision, "
-                    "a diverged training) before measuring."
-                )
+            scatter = ClassScatter(self.plan.strategies[i], weighting=weighting, index=self.index)
+            self.scatter[operations[i]] = scatter
 
     def _merge_ranks(self) -> None:
         self.scatter = {operation: all_merge(s) for operation, s in self.scatter.items()}
@@ -216,11 +210,8 @@ class SeparationObserver(LawObserver[Separation]):
         kind = self.settings.uncertainty
         if kind is None:
             return None
-        rows = [
-            self.parts[s.operation].deleted if kind == "jackknife" else self.resamples[s.operation]
-            for s in chosen
-        ]
-        curves = log_or_nan(np.stack(rows, axis=1))
+        again = self.resamples or {o: part.deleted for o, part in self.parts.items()}
+        curves = log_or_nan(np.stack([again[s.operation] for s in chosen], axis=1))
         return Replicates(curves, kind) if len(curves) > 1 else None
 
     def _warn_about(
@@ -229,7 +220,7 @@ class SeparationObserver(LawObserver[Separation]):
         sentences = []
         single = parts[0].classes[parts[0].counts == 1]
         if len(single):
-            some = ", ".join(map(str, single[:5])) + (" …" if len(single) > 5 else "")
+            some = ", ".join(map(str, single[:5])) + " …" * (len(single) > 5)
             sentences.append(
                 f"{len(single)} class(es) have a single sample ({some}): they count in SSb but "
                 "have no spread of their own; add samples or leave them out."
@@ -265,7 +256,7 @@ class SeparationObserver(LawObserver[Separation]):
                 pooled + " (unmasked)" * (s.operation in unmasked) if s.sequence else "flatten"
                 for s in chosen
             ],
-            "selector": own.stations if isinstance(own.stations, str) else list(own.stations),
+            "selector": own.stations,
             "uncertainty": own.uncertainty,
             "replicates": replicates[own.uncertainty],
             "weighting": own.weighting,
@@ -278,11 +269,11 @@ class SeparationObserver(LawObserver[Separation]):
 def _find_candidates(
     session: Session, selector: str | Sequence[str]
 ) -> dict[str, tuple[Station, ...]]:
-    """Return every granularity to fit: the one asked for, and others that cost nothing more."""
+    """Return every granularity to fit: the one asked for, then others that cost nothing more."""
     chosen: dict[str, tuple[Station, ...]] = {}
     if selector != "auto":
-        name = selector if selector in GRANULARITIES else "chosen"
-        chosen[str(name)] = select(session.stations, selector, session.module_names)
+        name = str(selector) if selector in GRANULARITIES else "chosen"
+        chosen[name] = select(session.stations, selector, session.module_names)
         if name == "chosen":
             return chosen
     for name in GRANULARITIES:
@@ -293,20 +284,6 @@ def _find_candidates(
     if not chosen:
         chosen["layers"] = select(session.stations, "layers", session.module_names)
     return chosen
-
-
-def _choose_granularity(selector: str | Sequence[str], fits: dict[str, LineFit]) -> str:
-    """Return what was asked for, or under "auto" the one with the straightest fall."""
-    if selector != "auto":
-        return str(selector) if selector in GRANULARITIES else "chosen"
-    return min(fits, key=lambda name: np.nan_to_num(fits[name].pearson, nan=1.0))
-
-
-def _count_features(station: Station, pooling: Pooling) -> int:
-    """Return the number of features after pooling; an upper bound where a function pools."""
-    if station.sequence and pooling in ("mean", "first", "last"):
-        return station.shape[-1]
-    return int(np.prod(station.shape))
 
 
 def _doubt(name: str, part: ClassFuzziness) -> str:

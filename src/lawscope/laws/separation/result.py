@@ -42,7 +42,6 @@ class Separation(LawResult):
             read off the curve gets its interval; None without uncertainty.
     """
 
-    law: ClassVar[str] = "separation"
     schema: ClassVar[str] = "lawscope.separation/1"
     derived: ClassVar[tuple[str, ...]] = ("reduction", "sensitivity", "least_sensitivity")
     stations: tuple[str, ...]
@@ -110,7 +109,6 @@ class Separation(LawResult):
         )
 
     def section(self) -> Section:
-        """Return what people should see, as data."""
         from lawscope.laws.separation.section import section_of
 
         return section_of(self)

@@ -6,16 +6,22 @@ import math
 
 import numpy as np
 
-from lawscope.formatting import MISSING, between, count, fixed, number, one_of, percent, signed
-from lawscope.laws.line import key_number, line_at_stations, log_or_nan, with_residuals
+from lawscope.formatting import MISSING, between, count, number, one_of, percent, signed
+from lawscope.laws.line import key_number, line_charts, log_or_nan
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import RULE
-from lawscope.section import Bars, Chart, Curve, KeyNumber, Lines, Section, Table
+from lawscope.section import Bars, Chart, KeyNumber, Lines, Section, Table
 
 
 def section_of(result: Separation) -> Section:
     """Return the section of a result."""
-    unit = one_of(result.granularity)
+    unit, least = one_of(result.granularity), result.least_sensitivity
+    findings = [
+        f"Robustness: when every {unit}'s ratio of D after it to D before it moves by ε, the "
+        "reduction R moves by about R·S·ε. S, the sum of the inverse ratios, is "
+        f"{number(result.sensitivity)}; the least for this depth and reduction is {number(least)}, "
+        "when all ratios are equal."
+    ]
     tables = [_station_table(result), _class_table(result)]
     if len(result.granularities) > 1:
         tables.append(_granularity_table(result))
@@ -29,7 +35,7 @@ def section_of(result: Separation) -> Section:
         ),
         charts=_charts(result),
         tables=tables,
-        findings=_findings(result),
+        findings=findings if np.isfinite([result.sensitivity, least]).all() else (),
         rule=RULE,
         papers=("separation",),
         about=(
@@ -41,19 +47,16 @@ def section_of(result: Separation) -> Section:
 
 
 def _numbers(result: Separation) -> list[KeyNumber]:
-    fit, unit = result.fit, one_of(result.granularity)
-    beside = None if result.control is None else result.control.fit
+    fit, control, unit = result.fit, result.control, one_of(result.granularity)
+    beside = None if control is None else control.fit
+    reduction = "" if control is None else percent(control.reduction)
     about_r = "correlation of log D with depth; −1 is a perfect line"
+    about_all = "reduction: what the whole network keeps of D"
     return [
         key_number(fit, beside, "rho", "ρ", 3, f"decay ratio: what each {unit} keeps of D"),
         key_number(fit, beside, "pearson", "r", 4, about_r),
         key_number(fit, beside, "half_life", "half-life", 2, f"{unit}s needed to halve D"),
-        KeyNumber(
-            "R",
-            percent(result.reduction),
-            "reduction: what the whole network keeps of D",
-            control="" if result.control is None else percent(result.control.reduction),
-        ),
+        KeyNumber("R", percent(result.reduction), about_all, control=reduction),
     ]
 
 
@@ -70,7 +73,7 @@ def _control(result: Separation) -> Separation | None:
 
 
 def _charts(result: Separation) -> list[Chart]:
-    unit, length, control = one_of(result.granularity), len(result.values), _control(result)
+    unit, control, logs = one_of(result.granularity), _control(result), log_or_nan(result.values)
     notes = []
     if math.isfinite(result.fit.rho):
         start = number(math.exp(result.fit.intercept))
@@ -80,9 +83,11 @@ def _charts(result: Separation) -> list[Chart]:
             "Bars: 95 % intervals, corrected for the bias of small samples, so that a point need "
             "not lie inside its own."
         )
-    if np.isnan(log_or_nan(result.values)).any():
+    if np.isnan(logs).any():
         notes.append("A cross marks a station where D has no logarithm.")
-    curve = Curve(
+    charts = line_charts(
+        result.fit,
+        None if control is None else (control.values, control.fit),
         title=f"Separation fuzziness by {unit}",
         symbol="D",
         quantity="separation fuzziness D",
@@ -90,46 +95,35 @@ def _charts(result: Separation) -> list[Chart]:
         stations=_names(result),
         values=result.values,
         interval=result.interval,
-        fitted=line_at_stations(result.fit, length),
-        control=None if control is None else control.values,
-        control_fitted=None if control is None else line_at_stations(control.fit, length),
         note=" ".join(notes),
     )
-    charts = with_residuals(curve)
-    if length > 1:
-        charts.append(_steps(result))
-    charts.append(
-        Lines(
-            title="Class by class",
-            names=result.class_names,
-            values=result.classwise.T,
-            x=np.arange(length, dtype=np.float64),
-            x_label=unit,
-            y_label="fuzziness of a class",
-            ticks=_names(result),
-            log=True,
-            note="Weighted by their samples the classes add up to D.",
+    if len(logs) > 1:
+        # What each module takes off log D, beside an equal share of the whole.
+        gains, equal = -np.diff(logs), float(logs[0] - logs[-1]) / (len(logs) - 1)
+        steps = Bars(
+            title=f"What each {unit} takes off log D",
+            labels=_names(result)[1:],
+            values=gains,
+            notes=[_step_words(gain, equal) for gain in gains.tolist()],
+            details=[f"{count(dim)} features" for dim in result.dims[1:]],
+            reference=equal if equal > 0 else None,
+            reference_label="equal share" if equal > 0 else "",
+            note="The factor is D after it over D before it."
+            + " Red bars raise D." * int((gains < 0).any()),
         )
+        charts.append(steps)
+    classes = Lines(
+        title="Class by class",
+        names=result.class_names,
+        values=result.classwise.T,
+        x=np.arange(len(logs), dtype=np.float64),
+        x_label=unit,
+        y_label="fuzziness of a class",
+        ticks=_names(result),
+        log=True,
+        note="Weighted by their samples the classes add up to D.",
     )
-    return charts
-
-
-def _steps(result: Separation) -> Bars:
-    """Return what each module takes off log D, beside an equal share of the whole."""
-    logs, unit = log_or_nan(result.values), one_of(result.granularity)
-    gains = -np.diff(logs)
-    equal = float(logs[0] - logs[-1]) / len(gains)
-    return Bars(
-        title=f"What each {unit} takes off log D",
-        labels=_names(result)[1:],
-        values=gains,
-        notes=[_step_words(float(gain), equal) for gain in gains],
-        details=[f"{count(dim)} features" for dim in result.dims[1:]],
-        reference=equal if equal > 0 else None,
-        reference_label="equal share" if equal > 0 else "",
-        note="The factor is D after it over D before it."
-        + " Red bars raise D." * int((gains < 0).any()),
-    )
+    return [*charts, classes]
 
 
 def _step_words(gain: float, equal: float) -> str:
@@ -139,22 +133,9 @@ def _step_words(gain: float, equal: float) -> str:
     return f"{factor}, {100 * gain / equal:.0f} % of share" if gain >= 0 < equal else factor
 
 
-def _findings(result: Separation) -> list[str]:
-    if not (math.isfinite(result.sensitivity) and math.isfinite(result.least_sensitivity)):
-        return []
-    unit = one_of(result.granularity)
-    return [
-        f"Robustness: when every {unit}'s ratio of D after it to D before it moves by ε, the "
-        f"reduction R moves by about R·S·ε. S, the sum of the inverse ratios, is "
-        f"{number(result.sensitivity)}; the least for this depth and reduction is "
-        f"{number(result.least_sensitivity)}, when all ratios are equal."
-    ]
-
-
 def _station_table(result: Separation) -> Table:
-    control, length = _control(result), len(result.values)
+    control, table = _control(result), result.table()
     kept = np.exp(np.diff(log_or_nan(result.values), prepend=np.nan))
-    fitted = result.fit.predict(np.arange(length, dtype=np.float64))
     columns = ["l", "station", "features", "rank", "D"]
     columns += ["95 %"] if result.interval is not None else []
     columns += ["keeps", "fitted", "residual"] + ([] if control is None else ["untrained D"])
@@ -164,7 +145,7 @@ def _station_table(result: Separation) -> Table:
         row.append(number(result.values[i], 4))
         if result.interval is not None:
             row.append(between(result.interval[i].tolist(), empty=MISSING))
-        row += [percent(kept[i]), number(fitted[i], 4), signed(result.fit.residuals[i])]
+        row += [percent(kept[i]), number(table["fitted"][i], 4), signed(table["residual"][i])]
         rows.append(row + ([] if control is None else [number(control.values[i], 4)]))
     return Table("Stations", columns, rows, words=2)
 
@@ -183,16 +164,12 @@ def _class_table(result: Separation) -> Table:
 
 
 def _granularity_table(result: Separation) -> Table:
-    rows = [
-        [
-            f"{name} (shown)" if name == result.granularity else name,
-            str(len(fit.residuals)),
-            fixed(fit.pearson, 4),
-            between(fit.interval.get("pearson"), lambda end: fixed(end, 4), MISSING),
-            fixed(fit.rho, 3),
-            between(fit.interval.get("rho"), lambda end: fixed(end, 3), MISSING),
-        ]
-        for name, fit in result.granularities.items()
-    ]
+    rows = []
+    for name, fit in result.granularities.items():
+        row = [f"{name} (shown)" if name == result.granularity else name, str(len(fit.residuals))]
+        for kind, digits in (("pearson", 4), ("rho", 3)):
+            shown = key_number(fit, None, kind, "", digits, "")
+            row += [shown.value, shown.interval or MISSING]
+        rows.append(row)
     columns = ["granularity", "stations", "r", "95 % of r", "ρ", "95 % of ρ"]
     return Table("The same network cut into modules in different ways", columns, rows)
