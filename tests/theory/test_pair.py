@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import lawscope as ls
 from lawscope.theory.layer_peeled import peeled, two_groups
-from lawscope.theory.layer_peeled.pair import Pair, solve_pair
 from lawscope.theory.layer_peeled.program import Program, gap, nuclear_norm, slope_norm
 from lawscope.theory.layer_peeled.solve import solve
+from lawscope.theory.layer_peeled.two_groups import Pair, solve_pair
 
 SIZES = [(1, 1), (1, 4), (4, 1), (5, 5), (3, 7), (2, 90), (90, 2)]
 

@@ -79,7 +79,11 @@ def evaluate(program: Program, a: FloatArray, M: FloatArray) -> Point:
     sizes, eps = program.sizes, program.smoothing / program.classes
     rivals = np.broadcast_to(sizes, M.shape).copy()
     np.fill_diagonal(rivals, sizes - 1)
-    away = _differences(program, a, M)
+    root = np.sqrt(sizes)
+    # The logit of a rival in group h minus the own logit in group g, shape (G, G).
+    own_logit = a * (1 - 1 / sizes) + M.diagonal() / sizes + program.offsets
+    away = M / np.outer(root, root) + (program.offsets[None, :] - own_logit[:, None])
+    np.fill_diagonal(away, -a)
     top = np.maximum(away.max(axis=1), 0.0)[:, None]
     mass = rivals * np.exp(away - top)
     total = mass.sum(axis=1)
@@ -93,20 +97,9 @@ def evaluate(program: Program, a: FloatArray, M: FloatArray) -> Point:
     # With multiplicity: Σ over the K_g − 1 copies of the within-group mode.
     grad_a = -program.alpha * (sizes * slope.diagonal() + (sizes - 1) * outer)
     grad_a = np.where(program.copies > 0, grad_a, 0.0)
-    root = np.sqrt(sizes)
     grad_m = program.alpha[:, None] * slope * (root[:, None] / root[None, :])
     np.fill_diagonal(grad_m, -program.alpha * outer)
     return Point(a, M, float(sizes * program.alpha @ losses), grad_a, grad_m)
-
-
-def _differences(program: Program, a: FloatArray, M: FloatArray) -> FloatArray:
-    """Return the logit of a rival in group h minus the own logit in group g, shape (G, G)."""
-    root = np.sqrt(program.sizes)
-    away: FloatArray = M / (root[:, None] * root[None, :])
-    own = a * (1 - 1 / program.sizes) + M.diagonal() / program.sizes
-    away += program.offsets[None, :] - (own + program.offsets)[:, None]
-    np.fill_diagonal(away, -a)
-    return away
 
 
 def nuclear_norm(program: Program, a: FloatArray, M: FloatArray) -> float:

@@ -55,7 +55,7 @@ class RowStep:
     def __init__(self, program: Program, rho: float, start: Blocks) -> None:
         sizes, eps = program.sizes, program.smoothing / program.classes
         self._sizes, self._root, self._offsets = sizes, np.sqrt(sizes), program.offsets
-        self._alpha, self._reach = program.alpha, program.alpha / rho
+        self._alpha, self.rho = program.alpha, rho
         # In a group held together the own logit is one of K_g equal ones, no entry of its own.
         self._held, self._split = program.held, program.copies > 0
         self._rivals = np.broadcast_to(sizes, (len(sizes), len(sizes))).copy()
@@ -65,10 +65,6 @@ class RowStep:
         share = np.where(self._held, (1 - program.smoothing) / sizes, 0.0)
         self._target[np.diag_indices(len(sizes))] += share
         self._logits, self._own = self._to_logits(*start)
-
-    def stiffen(self, rho: float) -> None:
-        """Set another ρ."""
-        self._reach = self._alpha / rho
 
     def __call__(self, a: FloatArray, M: FloatArray) -> Blocks:
         """The minimiser of f(Z) + (ρ/2)‖Z − Z₀‖² for Z₀ given by (a, M)."""
@@ -92,7 +88,7 @@ class RowStep:
     def _newton(self, rows: slice, logits: FloatArray, own: FloatArray) -> None:
         """Bring some rows to the minimiser around the given logits."""
         z, own_z, held = self._logits[rows], self._own[rows], self._held[rows]
-        c, rivals, target = self._reach[rows], self._rivals[rows], self._target[rows]
+        c, rivals, target = self._alpha[rows] / self.rho, self._rivals[rows], self._target[rows]
         for _ in range(STEPS):
             p, own_p, behind = self._chances(rows)
             pull, own_pull = c[:, None] * p, c * own_p
