@@ -13,7 +13,7 @@ from lawscope.theory.layer_peeled.layers import peel_layers
 from lawscope.theory.layer_peeled.local_search import Stack, cross_entropy
 from lawscope.theory.layer_peeled.q_norm import peel_q_norm
 
-SHARE = np.array([0.5, 0.3, 0.1, 0.1])
+SIZES = np.array([5.0, 3.0, 1.0, 1.0])
 COUNTS = [[1] * 4, [20, 20, 20, 1, 1, 1], [9, 5, 2, 1]]
 
 
@@ -40,7 +40,7 @@ def definition(found, counts, *, relu=False):
     ],
 )
 def test_gradient_is_the_difference_quotient(settings):
-    stack = Stack(SHARE, 6, **settings)
+    stack = Stack(SIZES, 6, **settings)
     place = np.random.default_rng(0).standard_normal(sum(r * c for r, c in stack.shapes))
     _, gradient = stack.log_loss(place)
     expected = approx_fprime(place, lambda x: stack.log_loss(x)[0], 1e-7)
@@ -145,8 +145,8 @@ def test_two_linear_layers_leave_the_simplex_for_fewer_dimensions():
 @pytest.mark.parametrize("energies", [(1.0, 5.0), (2.0, 1.5, 5.0), (1.0, 2.0, 0.5, 5.0)])
 def test_collapsed_blocks_have_the_collapsed_loss(activation, relu, energies):
     K = 5
-    stack = Stack(np.full(K, 1 / K), 7, tuple(K * e for e in reversed(energies)), relu=relu)
-    blocks = layers.collapsed_blocks(K, stack)
+    stack = Stack(np.ones(K), 7, tuple(K * e for e in reversed(energies)), relu=relu)
+    blocks = layers.collapsed_blocks(stack)
     value, _ = stack.log_loss(np.concatenate([block.ravel() for block in blocks]))
     expected = layers.collapsed_loss(K, energies, relu=relu)
     assert math.exp(value) == pytest.approx(expected, rel=1e-12)
