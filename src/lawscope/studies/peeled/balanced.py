@@ -70,10 +70,8 @@ def descended(free: Settings, E_W: float, seed: int) -> Numbers:
     K, n, p, E_H = (free[name] for name in ("classes", "per_class", "dimension", "feature_energy"))
     start = np.random.default_rng(seed).standard_normal(K * (1 + n) * p)
     options: Any = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-12}
-    end = minimize(
-        lambda flat: free_loss(flat, free, E_W)[:2], start, jac=True, method="L-BFGS-B",
-        options=options,
-    )  # fmt: skip
+    loss: Any = lambda flat: free_loss(flat, free, E_W)[:2]
+    end = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     H = free_loss(end.x, free, E_W)[2].reshape(K, n, p)
     spread = H - H.mean(axis=1, keepdims=True)
     return {

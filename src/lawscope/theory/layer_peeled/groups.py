@@ -56,8 +56,7 @@ def check_counts(counts: ArrayLike) -> FloatArray:
         ) from None
     if found.ndim != 1 or len(found) < 2:
         raise LawscopeError("counts needs two or more classes, one number per class.")
-    # The ufuncs themselves: half the time of found.min() on a few classes.
-    if not (np.minimum.reduce(found) > 0 and np.maximum.reduce(found) < np.inf):
+    if not (found.min() > 0 and found.max() < np.inf):
         k = int(np.flatnonzero(~(np.isfinite(found) & (found > 0)))[0])
         raise LawscopeError(
             f"The count of class {k} is {found[k]:g}; counts must be positive and finite: leave "
@@ -173,11 +172,11 @@ def group(counts: FloatArray, loss: Loss) -> Grouping:
     elif loss.name == "class_weighted":
         weight = np.ones_like(counts)
     # Complex numbers sort by weight, then by count; without class weights that adds nothing.
-    _, first, member, sizes = np.unique(
+    _, first, member, classes = np.unique(
         -(weight + 1j * counts), return_index=True, return_inverse=True, return_counts=True
     )
     # As shares of the heaviest, so that neither a sum nor a ratio overflows.
-    share, sizes, offsets = weight[first] / weight.max(), 1.0 * sizes, np.zeros(len(first))
+    share, sizes, offsets = weight[first] / weight.max(), 1.0 * classes, np.zeros(len(first))
     if share[-1] < SMALLEST:
         raise LawscopeError(
             "The lightest class has less than a part in 10¹⁰⁰ of the heaviest; beyond a ratio of "

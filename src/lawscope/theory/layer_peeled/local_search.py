@@ -20,6 +20,7 @@ from lawscope.arrays import FloatArray, IntArray
 from lawscope.result import Result
 from lawscope.section import Lines, Section
 from lawscope.theory.layer_peeled.groups import find_minority
+from lawscope.theory.layer_peeled.program import cross_entropy
 from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -85,30 +86,18 @@ class Stack:
         for weights in layers[:-1]:
             passed = hidden[-1] @ weights.T
             hidden.append(np.maximum(passed, 0) if self.relu else passed)
-        share = self.counts / self.counts.max()
-        loss, slope = cross_entropy(hidden[-1] @ layers[-1].T, share / share.sum())
-        parts = []
+        logits, share = hidden[-1] @ layers[-1].T, self.counts / self.counts.max()
+        share = share / share.sum()
+        losses, slope = cross_entropy(logits - logits.diagonal()[:, None], 1 - np.eye(len(share)))
+        np.fill_diagonal(slope, -slope.sum(axis=1))
+        loss, slope, parts = float(share @ losses), share[:, None] * slope, []
         for layer in range(len(layers), 0, -1):
             parts.append(pulls[layer](slope.T @ hidden[layer - 1]))
             slope = slope @ layers[layer - 1]
             if self.relu and layer > 1:
                 slope = slope * (hidden[layer - 1] > 0)
         parts.append(pulls[0](slope))
-        return float(np.log(loss)), np.concatenate(parts[::-1]) / loss
-
-
-def cross_entropy(logits: FloatArray, share: FloatArray) -> tuple[float, FloatArray]:
-    """Return Σ share_k·ℓ(z_k, k) and its slope, from differences to the own logit."""
-    own = np.arange(len(share))
-    away = logits - logits.diagonal()[:, None]
-    top = np.maximum(away.max(axis=1), 0.0)[:, None]
-    mass = np.exp(away - top)
-    mass[own, own] = 0.0
-    self_mass, rest = np.exp(-top[:, 0]), mass.sum(axis=1)
-    losses = np.where(top[:, 0] > 0, top[:, 0] + np.log(self_mass + rest), np.log1p(rest))
-    chance = mass / (self_mass + rest)[:, None]
-    chance[own, own] = -chance.sum(axis=1)
-    return float(share @ losses), share[:, None] * chance
+        return math.log(loss), np.concatenate(parts[::-1]) / loss
 
 
 @dataclass(frozen=True, eq=False, repr=False)

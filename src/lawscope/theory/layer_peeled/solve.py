@@ -18,6 +18,7 @@ from lawscope.theory.layer_peeled.program import (
     gap,
     nuclear_norm,
 )
+from lawscope.theory.layer_peeled.proximal import cut_length
 from lawscope.theory.layer_peeled.splitting import split
 from lawscope.theory.layer_peeled.two_groups import solve_few
 
@@ -119,15 +120,8 @@ def solve_squared(program: Program) -> Solved:
     α_k ≤ μ elsewhere.
     """
     sizes, alpha, tau = program.sizes, program.alpha, program.tau
-    price = 0.0
-    if tau < program.classes:
-        order = np.argsort(-alpha)
-        kept = np.cumsum(sizes[order])
-        inverse = np.cumsum(sizes[order] / alpha[order])
-        prices = (kept - tau) / inverse
-        # The largest set of classes whose smallest weight is still above its price.
-        count = int(np.flatnonzero(alpha[order] > prices)[-1])
-        price = float(prices[count])
+    # Σ K_k(1 − μ/α_k)₊ = τ
+    price = cut_length(alpha, sizes / alpha, tau) if tau < program.classes else 0.0
     z = np.maximum(1 - price / alpha, 0.0)
     slope = alpha * (z - 1)
     loss = 0.5 * float(sizes @ (alpha * (1 - z) ** 2))

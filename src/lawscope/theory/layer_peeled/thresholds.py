@@ -117,10 +117,9 @@ def find_vanishing_ratio(peeled: Peeled) -> float | None:
 
 def _majority_and_minority(peeled: Peeled) -> tuple[float, float] | None:
     """Return K_A and K_B of a two-group problem under plain cross-entropy."""
-    counts = peeled.counts
-    largest, smallest = (float((counts == end).sum()) for end in (counts.max(), counts.min()))
-    two = peeled.loss_name == "cross_entropy" and largest + smallest == len(counts)
-    return (largest, smallest) if two else None
+    if peeled.loss_name != "cross_entropy" or len(peeled.groups) != 2:
+        return None
+    return float(peeled.groups[0].classes), float(peeled.groups[1].classes)
 
 
 def _counts_at(peeled: Peeled, log_ratio: float) -> FloatArray:

@@ -11,6 +11,7 @@ three steps as a rule. All in floats, since on four numbers arrays would take te
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from math import exp, log, log1p, sqrt
 from typing import NamedTuple
 
@@ -97,8 +98,8 @@ def solve_few(program: Program) -> Solved | None:
         a = np.array([program.tau / (program.classes - 1)])
         point = evaluate(program, a, np.zeros((1, 1)))
         return Solved(point, gap(program, point), 0)
-    A, B = program.sizes.tolist()
-    found = solve_pair(Pair(A, B, *program.alpha.tolist(), program.tau))
+    (A, B), (alpha_A, alpha_B) = program.sizes.tolist(), program.alpha.tolist()
+    found = solve_pair(Pair(A, B, alpha_A, alpha_B, program.tau))
     if found is None:
         return None
     w = np.array([sqrt(B), -sqrt(A)]) / sqrt(A + B)
@@ -108,29 +109,16 @@ def solve_few(program: Program) -> Solved | None:
 
 def solve_pair(pair: Pair) -> Optimum | None:
     """Solve a two-group program; None where its gap is not small."""
-    try:
-        found = _solve(pair)
-    except (ArithmeticError, ValueError):  # a logarithm or a quotient left the floats
-        return None
-    return found if found.gap <= GOOD * found.loss else None
-
-
-def _solve(pair: Pair) -> Optimum:
-    A, B, alpha_A, alpha_B, tau = pair
-    vanishing = find_vanishing_ratio(A, B, tau)
-    if vanishing is not None and vanishing * alpha_B <= alpha_A:
-        return _certify(pair, tau / (A - 1), 0.0, 0.0, 0.0)
-    found = _solve_from(pair, *_start(pair))
-    if found.gap <= POOR * found.loss:
-        return found
-    # Hardly alive: begin where M = 0, with the direction that Γ has there.
-    rest = _certify(pair, tau / max(A - 1, 1.0), 0.0, 0.0, 0.0)
-    if not rest.r_major > 0:
-        return found
-    log_price = log(alpha_A * (A * rest.q_major + B * rest.r_major))
-    steep = alpha_B / alpha_A * rest.r_minor / rest.r_major
-    again = _solve_from(pair, log_price, log(steep * sqrt(A / B)))
-    return found if found.gap <= again.gap else again
+    vanishing, best = find_vanishing_ratio(pair.A, pair.B, pair.tau), None
+    if vanishing is not None and vanishing * pair.alpha_minor <= pair.alpha_major:
+        best = _certify(pair, pair.tau / (pair.A - 1), 0.0, 0.0, 0.0)
+    for start in (_start, _start_at_rest):
+        if best is not None and best.gap <= POOR * best.loss:
+            break
+        with suppress(ArithmeticError, ValueError):  # a logarithm or a quotient left the floats
+            found = _solve_from(pair, *start(pair))
+            best = found if best is None or not best.gap <= found.gap else best
+    return best if best is not None and best.gap <= GOOD * best.loss else None
 
 
 def _solve_from(pair: Pair, log_price: float, log_tan: float) -> Optimum:
@@ -169,6 +157,14 @@ def _start(pair: Pair) -> tuple[float, float]:
     # A collapsed minority at rest has r_B = 1/K.
     sine = sqrt(A / K) * exp(min(top_B - log_price, 0.0))
     return log_price, log(sine) - 0.5 * log1p(-sine * sine)
+
+
+def _start_at_rest(pair: Pair) -> tuple[float, float]:
+    """Return log μ and log tan θ as Γ has them where M = 0, for a minority that hardly lives."""
+    A, B, alpha_A, alpha_B, tau = pair
+    rest = _certify(pair, tau / max(A - 1, 1.0), 0.0, 0.0, 0.0)
+    steep = alpha_B / alpha_A * rest.r_minor / rest.r_major
+    return log(alpha_A * (A * rest.q_major + B * rest.r_major)), log(steep * sqrt(A / B))
 
 
 def _newton(pair: Pair, log_price: float, log_tan: float) -> tuple[Side, Side, float, float]:
