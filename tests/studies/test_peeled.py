@@ -33,12 +33,11 @@ def test_the_slope_of_the_free_model_is_that_of_its_loss():
 
 def test_the_free_model_keeps_both_constraints():
     flat = np.random.default_rng(0).standard_normal(3 * 3 * 4)
-    loss, _, H = balanced.free_loss(flat, FREE, 2.0)
-    W = flat[: 3 * 4].reshape(3, 4)
-    W *= np.sqrt(3 * 2.0) / np.linalg.norm(W)
-    assert np.square(H).sum() / 6 == pytest.approx(5.0)
+    W, H = np.split(flat.reshape(9, 4), [3])
+    W, H = (np.sqrt(bound) * x / np.linalg.norm(x) for x, bound in ((W, 3 * 2.0), (H, 6 * 5.0)))
     chances = softmax(H @ W.T, axis=1)[np.arange(6), np.repeat(np.arange(3), 2)]
-    assert loss == pytest.approx(-np.log(chances).mean())
+    loss, _ = balanced.free_loss(flat, FREE, 2.0)
+    assert loss == pytest.approx(-np.log(chances).mean(), rel=1e-12)
 
 
 def test_class_means_turn_from_their_classifiers_with_the_imbalance():

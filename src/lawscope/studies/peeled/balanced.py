@@ -65,14 +65,15 @@ def descended(free: Settings, E_W: float, seed: int) -> Numbers:
     import numpy as np
     from scipy.optimize import minimize
 
+    from lawscope.theory.layer_peeled.local_search import on_bound
     from lawscope.theory.layer_peeled.peel import peel
 
     K, n, p, E_H = (free[name] for name in ("classes", "per_class", "dimension", "feature_energy"))
     start = np.random.default_rng(seed).standard_normal(K * (1 + n) * p)
-    options: Any = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-12}
-    loss: Any = lambda flat: free_loss(flat, free, E_W)[:2]
-    end = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-    H = free_loss(end.x, free, E_W)[2].reshape(K, n, p)
+    options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-12}
+    how: Any = {"jac": True, "method": "L-BFGS-B", "options": options}
+    end = minimize(free_loss, start, (free, E_W), **how)
+    H = on_bound(end.x[K * p :], K * n * E_H)[0].reshape(K, n, p)
     spread = H - H.mean(axis=1, keepdims=True)
     return {
         "excess": float(end.fun) / peel([1.0] * K, E_W, E_H).loss - 1,
@@ -80,8 +81,8 @@ def descended(free: Settings, E_W: float, seed: int) -> Numbers:
     }
 
 
-def free_loss(flat: Any, free: Settings, E_W: float) -> tuple[float, Any, Any]:
-    """Mean cross-entropy of classifiers and one free feature per sample, its slope, the features.
+def free_loss(flat: Any, free: Settings, E_W: float) -> tuple[float, Any]:
+    """Mean cross-entropy of classifiers and one free feature per sample, and its slope.
 
     Both constraints are active at the optimum, so scaling the variables onto them loses nothing,
     and what is left is a smooth problem without constraints.
@@ -98,8 +99,7 @@ def free_loss(flat: Any, free: Settings, E_W: float) -> tuple[float, Any, Any]:
     logs = log_softmax(H @ W.T, axis=1)
     slope = (np.exp(logs) - np.eye(K)[labels]) / len(labels)
     loss = -logs[np.arange(len(labels)), labels].mean()
-    along = np.concatenate([pull_weights(slope.T @ H), pull_features(slope @ W)])
-    return float(loss), along, H
+    return float(loss), np.concatenate([pull_weights(slope.T @ H), pull_features(slope @ W)])
 
 
 LABEL, STARTS = "K = {classes}", "free features"

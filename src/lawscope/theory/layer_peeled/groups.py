@@ -176,7 +176,11 @@ def group(counts: FloatArray, loss: Loss) -> Grouping:
         -(weight + 1j * counts), return_index=True, return_inverse=True, return_counts=True
     )
     # As shares of the heaviest, so that neither a sum nor a ratio overflows.
-    share, sizes, offsets = weight[first] / weight.max(), 1.0 * classes, np.zeros(len(first))
+    share, sizes, offsets = (
+        weight[first] / weight.max(),
+        classes.astype(np.float64),
+        np.zeros(len(first)),
+    )
     if share[-1] < SMALLEST:
         raise LawscopeError(
             "The lightest class has less than a part in 10¹⁰⁰ of the heaviest; beyond a ratio of "
