@@ -176,16 +176,13 @@ def group(counts: FloatArray, loss: Loss) -> Grouping:
         -(weight + 1j * counts), return_index=True, return_inverse=True, return_counts=True
     )
     # As shares of the heaviest, so that neither a sum nor a ratio overflows.
-    share, sizes, offsets = (
-        weight[first] / weight.max(),
-        classes.astype(np.float64),
-        np.zeros(len(first)),
-    )
+    share, sizes = weight[first] / weight.max(), classes.astype(np.float64)
     if share[-1] < SMALLEST:
         raise LawscopeError(
             "The lightest class has less than a part in 10¹⁰⁰ of the heaviest; beyond a ratio of "
             "1e100 floats end: leave it out."
         )
+    offsets = np.zeros_like(share)
     if loss.adjustment:
         prior = counts[first] / counts.max()
         offsets = loss.adjustment * np.log(prior / (sizes @ prior))
