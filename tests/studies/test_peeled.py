@@ -4,13 +4,15 @@ import copy
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from tests.studies.examples.peeled import EXAMPLES
 
 from lawscope.studies import registry, run
-from lawscope.studies.peeled import minority_angle
-from lawscope.studies.peeled._descent import FreeModel
+from lawscope.studies.peeled import balanced, minority_angle
 from lawscope.studies.study import FAILS, NOT_TRIED
 from lawscope.theory.layer_peeled.peel import peel
+
+FREE = {"classes": 3, "per_class": 2, "dimension": 4, "feature_energy": 5.0}
 
 
 def test_a_study_that_trains_nothing_runs_by_its_name(tmp_path):
@@ -22,19 +24,20 @@ def test_a_study_that_trains_nothing_runs_by_its_name(tmp_path):
 
 
 def test_the_slope_of_the_free_model_is_that_of_its_loss():
-    model = FreeModel(3, 2, 4, weight_energy=1.0, feature_energy=5.0)
-    rng = np.random.default_rng(1)
-    flat, along = rng.standard_normal((2, 3 * 3 * 4))
+    flat, along = np.random.default_rng(1).standard_normal((2, 3 * 3 * 4))
     step = 1e-6
-    ahead, behind = (model.loss(flat + s * step * along)[0] for s in (1, -1))
-    assert model.loss(flat)[1] @ along == pytest.approx((ahead - behind) / (2 * step), rel=1e-6)
+    ahead, behind = (balanced.free_loss(flat + s * step * along, FREE, 1.0)[0] for s in (1, -1))
+    slope = balanced.free_loss(flat, FREE, 1.0)[1]
+    assert slope @ along == pytest.approx((ahead - behind) / (2 * step), rel=1e-6)
 
 
 def test_the_free_model_keeps_both_constraints():
-    model = FreeModel(3, 2, 4, weight_energy=2.0, feature_energy=5.0)
     flat = np.random.default_rng(0).standard_normal(3 * 3 * 4)
-    energies = [part @ part / rows for part, rows in zip(model._parts(flat), (3, 6), strict=True)]
-    assert energies == pytest.approx([2.0, 5.0])
+    W, H = np.split(flat.reshape(9, 4), [3])
+    W, H = (np.sqrt(bound) * x / np.linalg.norm(x) for x, bound in ((W, 3 * 2.0), (H, 6 * 5.0)))
+    chances = softmax(H @ W.T, axis=1)[np.arange(6), np.repeat(np.arange(3), 2)]
+    loss, _ = balanced.free_loss(flat, FREE, 2.0)
+    assert loss == pytest.approx(-np.log(chances).mean(), rel=1e-12)
 
 
 def test_class_means_turn_from_their_classifiers_with_the_imbalance():

@@ -10,10 +10,11 @@ from scipy.optimize import approx_fprime, minimize_scalar
 import lawscope as ls
 from lawscope.theory.layer_peeled import layers, q_norm
 from lawscope.theory.layer_peeled.layers import peel_layers
-from lawscope.theory.layer_peeled.local_search import Stack, cross_entropy
+from lawscope.theory.layer_peeled.local_search import Stack
+from lawscope.theory.layer_peeled.program import cross_entropy
 from lawscope.theory.layer_peeled.q_norm import peel_q_norm
 
-SHARE = np.array([0.5, 0.3, 0.1, 0.1])
+SIZES = np.array([5.0, 3.0, 1.0, 1.0])
 COUNTS = [[1] * 4, [20, 20, 20, 1, 1, 1], [9, 5, 2, 1]]
 
 
@@ -40,7 +41,7 @@ def definition(found, counts, *, relu=False):
     ],
 )
 def test_gradient_is_the_difference_quotient(settings):
-    stack = Stack(SHARE, 6, **settings)
+    stack = Stack(SIZES, 6, **settings)
     place = np.random.default_rng(0).standard_normal(sum(r * c for r, c in stack.shapes))
     _, gradient = stack.log_loss(place)
     expected = approx_fprime(place, lambda x: stack.log_loss(x)[0], 1e-7)
@@ -48,9 +49,10 @@ def test_gradient_is_the_difference_quotient(settings):
 
 
 def test_cross_entropy_keeps_the_digits_of_a_tiny_loss():
-    loss, slope = cross_entropy(100 * np.eye(3), np.full(3, 1 / 3))
-    assert loss == pytest.approx(2 * math.exp(-100), rel=1e-12)
-    assert slope[0, 1] == pytest.approx(math.exp(-100) / 3, rel=1e-12)
+    away = 100 * np.eye(3) - 100
+    losses, chances = cross_entropy(away, 1 - np.eye(3))
+    assert losses == pytest.approx(2 * math.exp(-100), rel=1e-12)
+    assert chances[0, 1] == pytest.approx(math.exp(-100), rel=1e-12)
 
 
 @pytest.mark.parametrize("counts", COUNTS)
@@ -145,8 +147,8 @@ def test_two_linear_layers_leave_the_simplex_for_fewer_dimensions():
 @pytest.mark.parametrize("energies", [(1.0, 5.0), (2.0, 1.5, 5.0), (1.0, 2.0, 0.5, 5.0)])
 def test_collapsed_blocks_have_the_collapsed_loss(activation, relu, energies):
     K = 5
-    stack = Stack(np.full(K, 1 / K), 7, tuple(K * e for e in reversed(energies)), relu=relu)
-    blocks = layers.collapsed_blocks(K, stack)
+    stack = Stack(np.ones(K), 7, tuple(K * e for e in reversed(energies)), relu=relu)
+    blocks = layers.collapsed_blocks(stack)
     value, _ = stack.log_loss(np.concatenate([block.ravel() for block in blocks]))
     expected = layers.collapsed_loss(K, energies, relu=relu)
     assert math.exp(value) == pytest.approx(expected, rel=1e-12)

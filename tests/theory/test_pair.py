@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import lawscope as ls
 from lawscope.theory.layer_peeled import peeled, two_groups
-from lawscope.theory.layer_peeled.pair import Pair, solve_pair
 from lawscope.theory.layer_peeled.program import Program, gap, nuclear_norm, slope_norm
 from lawscope.theory.layer_peeled.solve import solve
+from lawscope.theory.layer_peeled.two_groups import Pair, solve_pair
 
 SIZES = [(1, 1), (1, 4), (4, 1), (5, 5), (3, 7), (2, 90), (90, 2)]
 
@@ -70,16 +70,12 @@ def test_agrees_with_the_central_path(A, B, ratio):
 
 
 @pytest.mark.parametrize("length", [1e-3, 0.05, 0.3, 2.0, 50.0, 200.0])
-def test_arrays_and_floats_agree(length):
-    cases = [pair_of(A, B, R, length) for A, B in SIZES for R in (1.0, 3.0, 1e3, 1e12)]
-    with np.errstate(all="ignore"):
-        many = solve_pair(Pair(*map(np.array, zip(*cases, strict=True))), np)
-    assert (many.gap <= 1e-9 * many.loss).all()
-    for i, pair in enumerate(cases):
-        alone = solve_pair(pair)
-        assert alone.gap <= 1e-9 * alone.loss
-        assert many.loss[i] == pytest.approx(alone.loss, rel=1e-10)
-        assert many.m_minor[i] == pytest.approx(alone.m_minor, rel=1e-6, abs=1e-9)
+def test_extreme_energies_and_ratios_need_no_general_solver(length):
+    for A, B in SIZES:
+        for ratio in (1.0, 3.0, 1e3, 1e12):
+            found = solve_pair(pair_of(A, B, ratio, length))
+            assert found is not None
+            assert found.gap <= 1e-9 * found.loss
 
 
 def test_equal_weights_are_a_simplex():

@@ -90,10 +90,10 @@ def test_anderson_solves_a_linear_system_in_as_many_steps_as_it_has_unknowns():
 def test_every_tangent_bounds_the_optimum_from_below(index):
     program, rng = random_program(5, index, most=6), np.random.default_rng(index)
     optimum = solve(program).point.loss
-    bracket = Bracket(program)
     feasible = begin(program)
+    bracket = Bracket(program, evaluate(program, *feasible))
     for step in range(5):
-        bracket.narrow(step, 1.0, feasible, random_place(program, rng))
+        bracket.narrow(step, feasible, random_place(program, rng))
         seen = bracket.best()
         assert seen.point.loss - seen.gap <= optimum * (1 + 1e-9) <= seen.point.loss * (1 + 2e-9)
 
@@ -103,9 +103,9 @@ def test_the_tangent_of_another_point_can_be_the_better_certificate():
     program = Program(np.ones(6), counts / counts.sum(), np.zeros(6), 0.0, 12.0)
     optimum, noise = solve(program).point, np.random.default_rng(0).normal(size=(6, 6))
     *rough, _ = project(program, optimum.a, optimum.M + 1e-3 * noise)
-    bracket = Bracket(program)
-    bracket.narrow(1, 1.0, rough, (optimum.a, optimum.M))
     point = evaluate(program, *rough)
+    bracket = Bracket(program, point)
+    bracket.narrow(1, rough, (optimum.a, optimum.M))
     assert bracket.best().gap == pytest.approx(point.loss - optimum.loss, abs=1e-9)
     assert bracket.best().gap < 0.5 * gap(program, point)
 

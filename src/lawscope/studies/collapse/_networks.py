@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lawscope.laws.collapse.result import Collapse
     from lawscope.studies.lab import Lab
+    from lawscope.theory.layer_peeled.peeled import Peeled
 
 Settings = Mapping[str, Any]
 CLASSES = 10
@@ -110,6 +111,11 @@ def change(after: Sequence[Numbers], before: Sequence[Numbers], name: str) -> li
     return compare(after, before, lambda row: row.get(name), operator.sub, fitting=False)
 
 
+def change_along(name: str) -> Callable[[Numbers], list[float | None]]:
+    """Return by how much one number of a panel is larger at its last point than at its first."""
+    return lambda p: change(p["points"][-1]["networks"], p["points"][0]["networks"], name)
+
+
 @PREPARATIONS.register(SIMPLEX)
 def fix_to_simplex(model: nn.Module) -> None:
     from lawscope.remedies.fixed_classifier import fix_classifier
@@ -131,24 +137,21 @@ def training_of(network: Settings, data: ImageData, seed: int, **more: Any) -> T
 
 
 def trainings_of(settings: Settings, cell: Cell) -> list[Training]:
+    """Return a cell's trainings; equal classes are described by one number, whatever K_A."""
     network = settings["networks"][cell.network]
-    data = data_of(settings["dataset"], network, **_amounts(network["samples"], cell))
+    samples, minority = network["samples"], CLASSES - cell.majority
+    if samples < cell.ratio:
+        raise LawscopeError(f"R = {cell.ratio} leaves no sample of {samples}; use R ≤ {samples}.")
+    amounts: dict[str, Any] = {"per_class": samples}
+    if cell.ratio > 1:
+        amounts["per_class"] = (samples,) * cell.majority + (samples // cell.ratio,) * minority
+        if cell.rate > 1:
+            amounts["repeats"] = (1,) * cell.majority + (cell.rate,) * minority
+    data = data_of(settings["dataset"], network, **amounts)
     return [
         training_of(network, data, seed, prepare=SIMPLEX if cell.simplex else "")
         for seed in range(1 if network.get("one_seed") else settings["seeds"])
     ]
-
-
-def _amounts(samples: int, cell: Cell) -> dict[str, Any]:
-    """Return samples and repeats of each class; equal classes are one number, whatever K_A."""
-    if cell.ratio == 1:
-        return {"per_class": samples}
-    if samples < cell.ratio:
-        raise LawscopeError(f"R = {cell.ratio} leaves no sample of {samples}; use R ≤ {samples}.")
-    minority = CLASSES - cell.majority
-    counts = (samples,) * cell.majority + (samples // cell.ratio,) * minority
-    repeats = (1,) * cell.majority + (cell.rate,) * minority
-    return {"per_class": counts, "repeats": repeats if cell.rate > 1 else None}
 
 
 def read_cell(lab: Lab, cell: Cell) -> list[Numbers]:
@@ -171,14 +174,17 @@ def read_network(lab: Lab, training: Training, majority: int) -> Numbers:
     with quietly():
         found = lab.collapse(training)
     minority = slice(majority, CLASSES)
-    predicted = None if found.prediction is None else found.prediction.cosines
+    plain, centred = (
+        None if each is None else mean_of_pairs(each.cosines[minority, minority])
+        for each in (found.prediction, predict_centred(found))
+    )
     return {
         **row,
         "minority_fit": float(found.class_accuracy[minority].mean()),
         "cosine": mean_of_pairs(found.classifier_cosines[minority, minority]),
         "mean_cosine": mean_of_pairs(found.mean_cosines[minority, minority]),
-        "predicted": None if predicted is None else mean_of_pairs(predicted[minority, minority]),
-        "predicted_centred": _predict_centred(found, minority),
+        "predicted": plain,
+        "predicted_centred": centred,
         "weight_energy": found.energies.weight,
         "feature_energy": found.energies.feature,
         "bias_share": found.bias_share,
@@ -193,15 +199,14 @@ def mean_of_pairs(cosines: Any) -> float | None:
     return mean if math.isfinite(mean) else None
 
 
-def _predict_centred(found: Collapse, minority: slice) -> float | None:
+def predict_centred(found: Collapse) -> Peeled | None:
     """Return the prediction at the energies about the mean row and the mean feature."""
     from lawscope.theory.layer_peeled.peel import peel
 
     try:
-        cosines = peel(found.training_counts, *found.centred_energies).cosines
+        return peel(found.training_counts, *found.centred_energies)
     except LawscopeError:  # energies too large for a number, or zero
         return None
-    return mean_of_pairs(cosines[minority, minority])
 
 
 def on_test_data(logits: Any, labels: Any, majority: int) -> Numbers:

@@ -58,10 +58,12 @@ def excess_left(panel: Numbers) -> list[float | None]:
 
 
 def gaps(point: Numbers) -> list[Numbers]:
-    rows = point["networks"]
-    pairs = ((row["majority_accuracy"], row["minority_accuracy"]) for row in rows)
-    found = [None if None in pair else pair[0] - pair[1] for pair in pairs]
-    return [{"seed": r["seed"], "gap": gap} for r, gap in zip(rows, found, strict=True)]
+    rows = ((r["seed"], r["majority_accuracy"], r["minority_accuracy"]) for r in point["networks"])
+    return [{"seed": s, "gap": None if None in (a, b) else a - b} for s, a, b in rows]
+
+
+def widening(panel: Numbers) -> list[float | None]:
+    return change(gaps(panel["points"][-1]), gaps(panel["points"][0]), "gap")
 
 
 def worst_class(panel: Numbers) -> list[float | None]:
@@ -71,21 +73,19 @@ def worst_class(panel: Numbers) -> list[float | None]:
 def table(numbers: Numbers) -> list[list[str]]:
     titles = ["network", "K_A", "R", "majority", "minority", "gap", "worst class",
               "among the minority", "chance there"]  # fmt: skip
-    return [titles, *(_line(p, point) for p in numbers["panels"] for point in p["points"])]
-
-
-def _line(panel: Numbers, point: Numbers) -> list[str]:
-    rows = point["networks"]
-    return [
-        panel["network"],
-        str(panel["majority"]),
-        str(point["ratio"]),
-        *(spread(rows, f"{group}_accuracy", 1, 100) for group in ("majority", "minority")),
-        spread(gaps(point), "gap", 1, 100),
-        f"{100 * min(_by_class(rows)):.1f}",
-        spread(rows, "among_minority_accuracy", 1, 100),
-        f"{100 / (CLASSES - panel['majority']):.1f}",
-    ]
+    lines = []
+    for panel in numbers["panels"]:
+        for point in panel["points"]:
+            rows = point["networks"]
+            lines.append([
+                panel["network"], str(panel["majority"]), str(point["ratio"]),
+                spread(rows, "majority_accuracy", 1, 100),
+                spread(rows, "minority_accuracy", 1, 100),
+                spread(gaps(point), "gap", 1, 100), f"{100 * min(_by_class(rows)):.1f}",
+                spread(rows, "among_minority_accuracy", 1, 100),
+                f"{100 / (CLASSES - panel['majority']):.1f}",
+            ])  # fmt: skip
+    return [titles, *lines]
 
 
 def _by_class(rows: list[Numbers]) -> list[float]:
@@ -148,11 +148,7 @@ STUDY = Study(
         ),
         Question(
             "Does the gap between majority and minority widen from equal classes to the largest R?",
-            collect(
-                "panels",
-                LABEL,
-                lambda p: change(gaps(p["points"][-1]), gaps(p["points"][0]), "gap"),
-            ),
+            collect("panels", LABEL, widening),
             yes_or_no(lambda points: points > 0),
         ),
         Question(

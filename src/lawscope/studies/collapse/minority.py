@@ -29,18 +29,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lawscope.studies import figures
 from lawscope.studies.collapse import Figure, Lab
 from lawscope.studies.collapse import _networks as networks
-from lawscope.studies.collapse._networks import LABEL, MLP, Cell, Settings, change, seeds_of
-from lawscope.studies.figures import (
-    COLOURS,
-    SOFT,
-    draw_seeds,
-    grid,
-    label_outside,
-    legend_below,
-    plain_axis,
-)
+from lawscope.studies.collapse._networks import LABEL, MLP, Cell, Settings, change_along, seeds_of
 from lawscope.studies.panels import collect, medians, presets
 from lawscope.studies.study import Claim, Numbers, Question, Study
 
@@ -83,42 +75,28 @@ def measure(lab: Lab) -> Numbers:
     return {"panels": networks.read_panels(lab, cells_of, "ratio")}
 
 
-def from_equal_classes(name: str) -> Any:
-    return lambda p: change(p["points"][-1]["networks"], p["points"][0]["networks"], name)
-
-
 def beside(panel: Numbers) -> list[list[tuple[float, float]]]:
     """Cosine and prediction over R, seed by seed, where predicted classifiers have not vanished."""
     seeds = zip(*(point["networks"] for point in panel["points"]), strict=True)
-    return [
-        [
-            (row["cosine"], row["predicted_centred"])
-            for row in along
-            if row.get("cosine") is not None and row.get("predicted_centred") is not None
-        ]
-        for along in seeds
-    ]
+    pairs = ([(row.get("cosine"), row.get("predicted_centred")) for row in s] for s in seeds)
+    return [[pair for pair in along if None not in pair] for along in pairs]
 
 
 def disagreements(panel: Numbers) -> list[int | None]:
     """At how many R one of network and model has merged and the other has not."""
-    return [
-        sum((a >= MERGED) != (b >= MERGED) for a, b in pairs) if pairs else None
-        for pairs in beside(panel)
-    ]
+    seeds = beside(panel)
+    return [sum((a >= MERGED) != (b >= MERGED) for a, b in s) if s else None for s in seeds]
 
 
 def distances(panel: Numbers) -> list[float | None]:
     """Mean over R of |cosine − prediction|."""
-    return [
-        sum(abs(a - b) for a, b in pairs) / len(pairs) if pairs else None for pairs in beside(panel)
-    ]
+    return [sum(abs(a - b) for a, b in s) / len(s) if s else None for s in beside(panel)]
 
 
 DRAWN = {
-    "cosine": ("o", COLOURS[0], "trained networks"),
-    "predicted_centred": ("D", COLOURS[1], "Layer-Peeled Model at their centred E_W, E_H"),
-    "minority_accuracy": ("s", SOFT, "minority test accuracy"),
+    "cosine": ("o", figures.COLOURS[0], "trained networks"),
+    "predicted_centred": ("D", figures.COLOURS[1], "Layer-Peeled Model at their centred E_W, E_H"),
+    "minority_accuracy": ("s", figures.SOFT, "minority test accuracy"),
 }
 
 
@@ -126,18 +104,18 @@ def figure(numbers: Numbers) -> Figure:
     count = len(numbers["panels"])
     columns = min(3, count)
     title = "Minority classifiers of trained networks"
-    drawing, axes = grid(-(-count // columns), columns, title, (3.2, 2.7))
+    drawing, axes = figures.grid(-(-count // columns), columns, title, (3.2, 2.7))
     places = [axis for row in axes for axis in row]
     for axis, panel in zip(places, numbers["panels"], strict=False):
         ratios = [point["ratio"] for point in panel["points"]]
         cells = [point["networks"] for point in panel["points"]]
         for name, (style, color, words) in DRAWN.items():
-            draw_seeds(axis, ratios, cells, name, color=color, label=words, style=style)
+            figures.draw_seeds(axis, ratios, cells, name, color=color, label=words, style=style)
         axis.set_xscale("log")
         axis.set_ylim(-0.2, 1.05)
-        plain_axis(axis, LABEL.format(**panel))
-    legend_below(drawing, places, count)
-    label_outside(axes, "imbalance ratio R", "cosine, accuracy")
+        figures.plain_axis(axis, LABEL.format(**panel))
+    figures.legend_below(drawing, places, count)
+    figures.label_outside(axes, "imbalance ratio R", "cosine, accuracy")
     return drawing
 
 
@@ -154,7 +132,7 @@ STUDY = Study(
             "the angle between minority classifiers becomes smaller: their cosine is larger at the "
             "largest R than for equal classes",
             "the angle becomes smaller as R increases",
-            collect("panels", LABEL, from_equal_classes("cosine")),
+            collect("panels", LABEL, change_along("cosine")),
             lambda difference: bool(difference > 0),
             "Minority Collapse in experiments",
         ),
@@ -169,7 +147,7 @@ STUDY = Study(
         Claim(
             "minority test accuracy is lower at the largest R than for equal classes",
             "5.5 % to 34.3 % at R = 1000",
-            collect("panels", LABEL, from_equal_classes("minority_accuracy")),
+            collect("panels", LABEL, change_along("minority_accuracy")),
             lambda difference: bool(difference < 0),
             "Test performance (table)",
         ),

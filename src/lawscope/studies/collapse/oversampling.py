@@ -53,10 +53,6 @@ def gains(name: str) -> Any:
     return lambda row: change(best_rate(row, name)["networks"], row["points"][0]["networks"], name)
 
 
-def movement(row: Numbers) -> list[float | None]:
-    return change(row["points"][-1]["networks"], row["points"][0]["networks"], "cosine")
-
-
 def best_rates(numbers: Numbers) -> Numbers:
     """The best rate of each network over the largest one tried, by row and accuracy."""
     found = {}
@@ -124,7 +120,7 @@ STUDY = Study(
             "on training data minority classifiers move apart: their cosine is lower at the "
             "largest w_r than without oversampling",
             "large w_r can mitigate Minority Collapse on the training set",
-            collect("rows", LABEL, movement),
+            collect("rows", LABEL, networks.change_along("cosine")),
             lambda difference: bool(difference < 0),
         ),
         Claim(

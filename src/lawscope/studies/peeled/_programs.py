@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 from lawscope.studies.study import Check, Numbers
 
 if TYPE_CHECKING:
+    from lawscope.studies.lab import Lab
     from lawscope.theory.layer_peeled.peeled import Peeled
 
 Settings = Mapping[str, Any]
@@ -21,6 +22,16 @@ TWO_GROUPS: dict[str, Any] = {
     "classes": 10, "majorities": [3, 5, 7], "weight_energy": 1, "feature_energies": [5, 10],
     "seeds": 1,
 }  # fmt: skip
+
+
+def for_each(lab: Lab, solve: Callable[..., Numbers], **axes: str) -> list[Numbers]:
+    """Return a row for every cell of a grid; ``axes`` are names in a cell and in the settings."""
+    rows = []
+    for values in product(*(lab.settings[name] for name in axes.values())):
+        cell = dict(zip(axes, values, strict=True))
+        lab.tell(", ".join(f"{name} {value}" for name, value in cell.items()).replace("_", " "))
+        rows.append({**cell, **solve(lab.settings, **cell)})
+    return rows
 
 
 def ratios_between(low: float, high: float, per_decade: int) -> list[float]:
@@ -49,6 +60,11 @@ def minority_numbers(found: Peeled) -> Numbers:
         # The squared loss can be zero, exactly.
         "gap": found.gap / found.loss if found.gap else 0.0,
     }
+
+
+def pairs_of(cosines: Any) -> list[float]:
+    """Return the cosine of every two classes."""
+    return [c for i, row in enumerate(cosines.tolist()) for c in row[i + 1 :]]
 
 
 def steps(values: Sequence[float | None]) -> list[float]:

@@ -17,7 +17,7 @@ from typing import Any
 from lawscope.studies.figures import COLOURS, INK, grid, plain_axis
 from lawscope.studies.panels import collect, presets
 from lawscope.studies.peeled import Figure, Lab
-from lawscope.studies.peeled._programs import SAME, Settings
+from lawscope.studies.peeled._programs import SAME, Settings, for_each
 from lawscope.studies.study import Check, Claim, Numbers, Study
 
 PAPER: dict[str, Any] = {
@@ -32,29 +32,26 @@ def measure(lab: Lab) -> Numbers:
     from lawscope.theory.layer_peeled.peel import peel
 
     settings, E_W = lab.settings, lab.settings["weight_energy"]
-    energies = settings["feature_energies"]
-    programs = [solved(K, E_W, E_H) for K in settings["classes"] for E_H in energies]
+    found = for_each(lab, solved, classes="classes", feature_energy="feature_energies")
     lab.tell("descending from random starts")
-    free = settings["free"]
-    ends = [descended(E_W, free, seed) for seed in range(free["starts"])]
-    pictured = peel([1.0] * settings["pictured"], E_W, energies[0]).cosines.tolist()
-    return {"programs": programs, "free": ends, "cosines": pictured}
+    ends = [descended(settings["free"], E_W, seed) for seed in range(settings["free"]["starts"])]
+    pictured = peel([1.0] * settings["pictured"], E_W, settings["feature_energies"][0])
+    return {"programs": found, "free": ends, "cosines": pictured.cosines.tolist()}
 
 
-def solved(K: int, E_W: float, E_H: float) -> Numbers:
+def solved(settings: Settings, classes: int, feature_energy: float) -> Numbers:
     """The largest departures of one program from the theorem."""
     import numpy as np
 
     from lawscope.theory.layer_peeled.peel import peel
 
+    K, E_W, E_H = classes, settings["weight_energy"], feature_energy
     found = peel([1.0] * K, E_W, E_H)
     W, H = found.weights(), found.features()
     norms = np.linalg.norm(W, axis=1)
     cosines = (W @ W.T / np.outer(norms, norms))[~np.eye(K, dtype=bool)]
     margin = K * (E_W * E_H) ** 0.5 / (K - 1)
     return {
-        "classes": K,
-        "feature_energy": E_H,
         "cosine": float(cosines.mean()),
         "cosine_error": float(np.abs(cosines + 1 / (K - 1)).max()),
         "duality_error": float(np.abs(H - (E_H / E_W) ** 0.5 * W).max() / E_H**0.5),
@@ -63,20 +60,46 @@ def solved(K: int, E_W: float, E_H: float) -> Numbers:
     }
 
 
-def descended(E_W: float, free: Settings, seed: int) -> Numbers:
+def descended(free: Settings, E_W: float, seed: int) -> Numbers:
     """Where free features end from one random start, against the certified optimum."""
     import numpy as np
+    from scipy.optimize import minimize
 
-    from lawscope.studies.peeled._descent import FreeModel
+    from lawscope.theory.layer_peeled.local_search import on_bound
     from lawscope.theory.layer_peeled.peel import peel
 
-    K, E_H = free["classes"], free["feature_energy"]
-    loss, H = FreeModel(K, free["per_class"], free["dimension"], E_W, E_H).descend(seed)
+    K, n, p, E_H = (free[name] for name in ("classes", "per_class", "dimension", "feature_energy"))
+    start = np.random.default_rng(seed).standard_normal(K * (1 + n) * p)
+    options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-12}
+    how: Any = {"jac": True, "method": "L-BFGS-B", "options": options}
+    end = minimize(free_loss, start, (free, E_W), **how)
+    H = on_bound(end.x[K * p :], K * n * E_H)[0].reshape(K, n, p)
     spread = H - H.mean(axis=1, keepdims=True)
     return {
-        "excess": loss / peel([1.0] * K, E_W, E_H).loss - 1,
+        "excess": float(end.fun) / peel([1.0] * K, E_W, E_H).loss - 1,
         "spread": float(np.linalg.norm(spread, axis=2).max() / E_H**0.5),
     }
+
+
+def free_loss(flat: Any, free: Settings, E_W: float) -> tuple[float, Any]:
+    """Mean cross-entropy of classifiers and one free feature per sample, and its slope.
+
+    Both constraints are active at the optimum, so scaling the variables onto them loses nothing,
+    and what is left is a smooth problem without constraints.
+    """
+    import numpy as np
+    from scipy.special import log_softmax
+
+    from lawscope.theory.layer_peeled.local_search import on_bound
+
+    K, n, p, E_H = (free[name] for name in ("classes", "per_class", "dimension", "feature_energy"))
+    W, pull_weights = on_bound(flat[: K * p].reshape(K, p), K * E_W)
+    H, pull_features = on_bound(flat[K * p :].reshape(K * n, p), K * n * E_H)
+    labels = np.repeat(np.arange(K), n)
+    logs = log_softmax(H @ W.T, axis=1)
+    slope = (np.exp(logs) - np.eye(K)[labels]) / len(labels)
+    loss = -logs[np.arange(len(labels)), labels].mean()
+    return float(loss), np.concatenate([pull_weights(slope.T @ H), pull_features(slope @ W)])
 
 
 LABEL, STARTS = "K = {classes}", "free features"

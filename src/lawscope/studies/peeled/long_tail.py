@@ -17,7 +17,7 @@ from typing import Any
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import collect, presets, quietly, yes_or_no
 from lawscope.studies.peeled import Figure, Lab
-from lawscope.studies.peeled._programs import Settings, certified
+from lawscope.studies.peeled._programs import Settings, certified, for_each
 from lawscope.studies.study import Check, Numbers, Question, Study
 
 PAPER: dict[str, Any] = {
@@ -32,27 +32,23 @@ def tail(K: int, ratio: float) -> list[float]:
 
 
 def measure(lab: Lab) -> Numbers:
-    programs = []
-    for K in lab.settings["classes"]:
-        lab.tell(f"{K} classes")
-        programs.append(solved(lab.settings, K))
-    return {"ratio": lab.settings["ratio"], "programs": programs}
+    found = for_each(lab, solved, classes="classes")
+    return {"ratio": lab.settings["ratio"], "programs": found}
 
 
-def solved(settings: Settings, K: int) -> Numbers:
+def solved(settings: Settings, classes: int) -> Numbers:
     """``cosines[k]``: the mean cosine of class k to the classes of the tenth of sizes around it."""
     from lawscope.theory.layer_peeled.peel import peel
 
+    K, energies = classes, (settings["weight_energy"], settings["feature_energy"])
     begun = time.process_time()
     with quietly():
-        energies = settings["weight_energy"], settings["feature_energy"]
         found = peel(tail(K, settings["ratio"]), *energies)
     seconds = time.process_time() - begun
     cosines = neighbourly(found.cosines, max(2, K // 10))
     living = [cosine for cosine in cosines if cosine is not None]
     kept = range(0, K, max(1, K // settings["kept"]))
     return {
-        "classes": K,
         "seconds": seconds,
         "gap": found.gap / found.loss,
         "loss": found.loss,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
@@ -41,26 +40,21 @@ SEPARATED = "separated"
 
 
 def measure(lab: Lab) -> Numbers:
-    settings = lab.settings
-    rows = []
-    axes = (settings[name] for name in ("losses", "majorities", "feature_energies"))
-    for loss, majority, energy in product(*axes):
-        lab.tell(f"{NAMES[loss]}, K_A {majority}, E_H {energy}")
-        rows.append(row(settings, loss, majority, energy))
-    return {**{name: settings[name] for name in ("classes", "weight_energy")}, "rows": rows}
+    axes = {"loss": "losses", "majority": "majorities", "feature_energy": "feature_energies"}
+    shared = {name: lab.settings[name] for name in ("classes", "weight_energy")}
+    return {**shared, "rows": programs.for_each(lab, row, **axes)}
 
 
-def row(settings: Settings, loss: str, majority: int, energy: float) -> Numbers:
+def row(settings: Settings, loss: str, majority: int, feature_energy: float) -> Numbers:
     """The programs on both sides of R₀, or the one at the largest R where there is none."""
     from lawscope.theory.layer_peeled.peel import peel
 
     def at(ratio: float) -> Numbers:
         counts = programs.counts_of(settings, majority, ratio)
-        found = peel(counts, settings["weight_energy"], energy, loss)
+        found = peel(counts, settings["weight_energy"], feature_energy, loss)
         return {"ratio": ratio, **programs.minority_numbers(found)}
 
-    points = enclosed(at, settings["largest_ratio"])
-    return {"loss": loss, "majority": majority, "feature_energy": energy, "points": points}
+    return {"points": enclosed(at, settings["largest_ratio"])}
 
 
 def enclosed(at: Callable[[float], Numbers], largest: float) -> list[Numbers]:

@@ -14,8 +14,6 @@ classifiers are exactly zero beyond some R₁.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
@@ -34,30 +32,24 @@ TURNED = 1e-3
 
 
 def measure(lab: Lab) -> Numbers:
-    settings = lab.settings
-    ratios = programs.ratios_between(1, settings["largest_ratio"], settings["per_decade"])
-    curves = []
-    for majority, energy in product(settings["majorities"], settings["feature_energies"]):
-        lab.tell(f"K_A {majority}, E_H {energy}")
-        curves.append(curve(settings, majority, energy, ratios))
-    return {"curves": curves}
+    axes = {"majority": "majorities", "feature_energy": "feature_energies"}
+    return {"curves": programs.for_each(lab, curve, **axes)}
 
 
-def curve(settings: Settings, majority: int, energy: float, ratios: Sequence[float]) -> Numbers:
+def curve(settings: Settings, majority: int, feature_energy: float) -> Numbers:
     from lawscope.theory.layer_peeled.sweep import peel_sweep
 
-    sweep = peel_sweep(ratios, settings["classes"], majority, settings["weight_energy"], energy)
-    points = [programs.minority_numbers(point) for point in sweep.points]
-    last = sweep.points[-1]
+    ratios = programs.ratios_between(1, settings["largest_ratio"], settings["per_decade"])
+    classes, E_W = settings["classes"], settings["weight_energy"]
+    found = peel_sweep(ratios, classes, majority, E_W, feature_energy).points
+    points = [programs.minority_numbers(point) for point in found]
     return {
-        "majority": majority,
-        "feature_energy": energy,
-        "threshold": last.threshold,
-        "vanishing": last.vanishing,
-        "ratios": list(ratios),
+        "threshold": found[-1].threshold,
+        "vanishing": found[-1].vanishing,
+        "ratios": ratios,
         "cosines": [point["cosine"] for point in points],
         "phases": [point["phase"] for point in points],
-        "turned": [turned(point) for point in sweep.points],
+        "turned": [turned(point) for point in found],
         "gap": max(point["gap"] for point in points),
     }
 

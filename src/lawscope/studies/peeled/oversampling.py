@@ -10,7 +10,6 @@ The paper: a minority class has in effect w_r·n_B samples; at w_r = R neural co
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
@@ -25,20 +24,15 @@ SMOKE = {"majorities": [5], "feature_energies": [5], "ratios": [100], "per_decad
 
 
 def measure(lab: Lab) -> Numbers:
-    settings = lab.settings
-    curves = []
-    axes = (settings[name] for name in ("ratios", "majorities", "feature_energies"))
-    for ratio, majority, energy in product(*axes):
-        lab.tell(f"R {ratio}, K_A {majority}, E_H {energy}")
-        curves.append(curve(settings, ratio, majority, energy))
-    return {"classes": settings["classes"], "curves": curves}
+    axes = {"ratio": "ratios", "majority": "majorities", "feature_energy": "feature_energies"}
+    return {"classes": lab.settings["classes"], "curves": programs.for_each(lab, curve, **axes)}
 
 
-def curve(settings: Settings, ratio: float, majority: int, energy: float) -> Numbers:
+def curve(settings: Settings, ratio: float, majority: int, feature_energy: float) -> Numbers:
     from lawscope.theory.layer_peeled.peel import peel
 
     counts = programs.counts_of(settings, majority, ratio)
-    energies = settings["weight_energy"], energy
+    energies = settings["weight_energy"], feature_energy
 
     def at(rate: float) -> Numbers:
         return programs.minority_numbers(peel(counts, *energies, oversampling=rate))
@@ -49,9 +43,6 @@ def curve(settings: Settings, ratio: float, majority: int, energy: float) -> Num
     # A rate of 1 or less means that this R has not collapsed in the first place.
     sides = [at(needed * (1 + s)) for s in (-0.01, 0.01)] if needed and needed > 1 else []
     return {
-        "ratio": ratio,
-        "majority": majority,
-        "feature_energy": energy,
         "needed": needed,
         "rates": rates,
         "cosines": [point["cosine"] for point in points],

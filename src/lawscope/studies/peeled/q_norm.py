@@ -12,13 +12,12 @@ The paper: for K ≥ 3, p ≥ K and every q ≠ 2 neural collapse does not emerg
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import collect, presets
 from lawscope.studies.peeled import Figure, Lab
-from lawscope.studies.peeled._programs import SAME, Settings
+from lawscope.studies.peeled._programs import SAME, Settings, for_each, pairs_of
 from lawscope.studies.study import Claim, Numbers, Study
 
 PAPER: dict[str, Any] = {
@@ -29,28 +28,21 @@ SMOKE = {"classes": [3], "exponents": [2, 3], "starts": 3}
 
 
 def measure(lab: Lab) -> Numbers:
-    searches = []
-    for K, q in product(lab.settings["classes"], lab.settings["exponents"]):
-        lab.tell(f"K {K}, q {q:g}")
-        searches.append(searched(lab.settings, K, q))
-    return {"searches": searches}
+    return {"searches": for_each(lab, searched, classes="classes", q="exponents")}
 
 
-def searched(settings: Settings, K: int, q: float) -> Numbers:
+def searched(settings: Settings, classes: int, q: float) -> Numbers:
     """The losses of all starts over that of neural collapse, minus 1, the best first."""
     from lawscope.theory.layer_peeled.q_norm import peel_q_norm
 
     energies = settings["weight_energy"], settings["feature_energy"]
-    found = peel_q_norm([1.0] * K, q, *energies, starts=settings["starts"])
+    found = peel_q_norm([1.0] * classes, q, *energies, starts=settings["starts"])
     excess = sorted(float(loss / found.collapsed_loss - 1) for loss in found.losses)
-    cosines = [c for i, row in enumerate(found.cosines.tolist()) for c in row[i + 1 :]]
     return {
-        "classes": K,
-        "q": q,
         "collapsed_loss": found.collapsed_loss,
         "excess": excess,
         "below": sum(each < -SAME for each in excess),
-        "cosines": sorted(cosines),
+        "cosines": sorted(pairs_of(found.cosines)),
     }
 
 

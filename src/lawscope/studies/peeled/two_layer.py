@@ -59,7 +59,7 @@ def searched(lab: Lab, activation: str, ratio: float) -> Numbers:
         "losses": [loss for loss, _ in starts],
         "cosines": [cosine if math.isfinite(cosine) else None for _, cosine in starts],
         "rank": int(np.linalg.matrix_rank(found.weights, tol=1e-4 * np.linalg.norm(found.weights))),
-        "angles": [c for i, row in enumerate(found.cosines.tolist()) for c in row[i + 1 :]],
+        "angles": programs.pairs_of(found.cosines),
     }
 
 

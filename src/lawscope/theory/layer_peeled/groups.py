@@ -19,8 +19,10 @@ LARGEST, FAINTEST = 200.0, 1e-5
 # Least weight of the lightest class over that of the heaviest.
 SMALLEST = 1e-100
 LOSSES = ("cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed", "mse")
-# Where none is given.
-SMOOTHING, ADJUSTMENT = 0.1, 1.0
+# Which loss each setting belongs to.
+LOSS_SETTINGS = {
+    "smoothing": "label_smoothed", "adjustment": "logit_adjusted", "class_weights": "class_weighted"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Loss:
     name: str = "cross_entropy"
     smoothing: float = 0.0  # ε
     adjustment: float = 0.0  # t of softmax(z + t·log(n/N))
-    class_weights: tuple[float, ...] | None = None  # of a sample of each class; None is 1/n_k
+    class_weights: Sequence[float] | None = None  # of a sample of each class; None is 1/n_k
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +56,7 @@ def check_counts(counts: ArrayLike) -> FloatArray:
         ) from None
     if found.ndim != 1 or len(found) < 2:
         raise LawscopeError("counts needs two or more classes, one number per class.")
-    # The ufuncs themselves: half the time of found.min() on a few classes.
-    if not (np.minimum.reduce(found) > 0 and np.maximum.reduce(found) < np.inf):
+    if not (found.min() > 0 and found.max() < np.inf):
         k = int(np.flatnonzero(~(np.isfinite(found) & (found > 0)))[0])
         raise LawscopeError(
             f"The count of class {k} is {found[k]:g}; counts must be positive and finite: leave "
@@ -103,23 +104,20 @@ def choose_loss(
         near = difflib.get_close_matches(str(name), LOSSES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(LOSSES)}."
         raise LawscopeError(f"No loss is named {name!r}; {hint}")
-    for setting, value, owner in (
-        ("smoothing", smoothing, "label_smoothed"),
-        ("adjustment", adjustment, "logit_adjusted"),
-        ("class_weights", class_weights, "class_weighted"),
-    ):
+    given = (smoothing, adjustment, class_weights)
+    for value, (setting, owner) in zip(given, LOSS_SETTINGS.items(), strict=True):
         if value is not None and name != owner:
             raise LawscopeError(
                 f"{setting} was given, but belongs to loss='{owner}', not to '{name}'; choose that "
                 f"loss or leave {setting} out."
             )
     if name == "label_smoothed":
-        eps = check_number("smoothing", SMOOTHING if smoothing is None else smoothing)
+        eps = check_number("smoothing", 0.1 if smoothing is None else smoothing)
         if not 0 < eps < 1:
             raise LawscopeError(f"smoothing is {eps:g}; it must lie between 0 and 1, e.g. 0.1.")
         return Loss(name, smoothing=eps)
     if name == "logit_adjusted":
-        t = check_number("adjustment", ADJUSTMENT if adjustment is None else adjustment)
+        t = check_number("adjustment", 1.0 if adjustment is None else adjustment)
         if not math.isfinite(t):
             raise LawscopeError(f"adjustment is {t:g}; it must be a number, e.g. 1.0.")
         return Loss(name, adjustment=t)
@@ -127,7 +125,7 @@ def choose_loss(
         return Loss(name)
     if not hasattr(class_weights, "__iter__"):
         raise LawscopeError(f"class_weights is {class_weights!r}; give one number per class.")
-    return Loss(name, class_weights=tuple(check_number("class_weights", w) for w in class_weights))
+    return Loss(name, class_weights=[check_number("class_weights", w) for w in class_weights])
 
 
 def find_minority(counts: FloatArray) -> IntArray:
@@ -173,30 +171,19 @@ def group(counts: FloatArray, loss: Loss) -> Grouping:
         weight = counts * weights
     elif loss.name == "class_weighted":
         weight = np.ones_like(counts)
-    heavy, common = weight.tolist(), counts.tolist()
-    # Without weights or offsets the second number adds nothing to the first.
-    keys = list(zip(heavy, common, strict=True))
-    alike: dict[tuple[float, float], list[int]] = {}
-    for k, key in enumerate(keys):
-        alike.setdefault(key, []).append(k)
-    groups = [alike[key] for key in sorted(alike, reverse=True)]
-    count = np.array([common[classes[0]] for classes in groups])
-    sizes = np.array([float(len(classes)) for classes in groups])
+    # Complex numbers sort by weight, then by count; without class weights that adds nothing.
+    _, first, member, classes = np.unique(
+        -(weight + 1j * counts), return_index=True, return_inverse=True, return_counts=True
+    )
     # As shares of the heaviest, so that neither a sum nor a ratio overflows.
-    share = [heavy[classes[0]] / heavy[groups[0][0]] for classes in groups]
+    share, sizes = weight[first] / weight.max(), classes.astype(np.float64)
     if share[-1] < SMALLEST:
         raise LawscopeError(
             "The lightest class has less than a part in 10¹⁰⁰ of the heaviest; beyond a ratio of "
             "1e100 floats end: leave it out."
         )
-    total = sum(part * len(classes) for part, classes in zip(share, groups, strict=True))
-    offsets = np.zeros(len(groups))
+    offsets = np.zeros_like(share)
     if loss.adjustment:
-        prior = count / counts.max()
+        prior = counts[first] / counts.max()
         offsets = loss.adjustment * np.log(prior / (sizes @ prior))
-    member = [0] * len(keys)
-    for g, classes in enumerate(groups):
-        for k in classes:
-            member[k] = g
-    alpha = np.array([part / total for part in share])
-    return Grouping(count, sizes, alpha, offsets, np.array(member))
+    return Grouping(counts[first], sizes, share / (sizes @ share), offsets, member)

@@ -67,11 +67,10 @@ def peel_layers(
         )
     settings: dict[str, Any] = {"energies": checked, "activation": activation}
     settings |= {"dimension": p, "starts": starts, "seed": seed}
-    share = given / given.max()
     bounds = tuple(K * energy for energy in reversed(checked))
-    stack = Stack(share / share.sum(), p, bounds, relu=activation == "relu")
-    collapsed = collapsed_loss(K, checked, relu=stack.relu), collapsed_blocks(K, stack)
-    return search(stack, given, collapsed, settings)
+    stack = Stack(given, p, bounds, relu=activation == "relu")
+    least = collapsed_loss(K, checked, relu=stack.relu)
+    return search(stack, least, collapsed_blocks(stack), settings)
 
 
 def collapsed_loss(classes: int, energies: Sequence[float], *, relu: bool) -> float:
@@ -88,9 +87,9 @@ def collapsed_loss(classes: int, energies: Sequence[float], *, relu: bool) -> fl
     return math.log1p((classes - 1) * math.exp(-lead))
 
 
-def collapsed_blocks(classes: int, stack: Stack) -> list[FloatArray]:
+def collapsed_blocks(stack: Stack) -> list[FloatArray]:
     """Return features and weights with neural collapse, up to their scale."""
-    K, p, hidden = classes, stack.width, len(stack.bounds) - 2
+    K, p, hidden = len(stack.counts), stack.width, len(stack.bounds) - 2
     centre = np.eye(K) - 1 / K
     if p < K:
         simplex = np.linalg.svd(centre)[0][:, :p]

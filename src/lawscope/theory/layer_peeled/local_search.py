@@ -8,9 +8,10 @@ logarithm of the loss, which may be as small as e^−100.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -19,6 +20,7 @@ from lawscope.arrays import FloatArray, IntArray
 from lawscope.result import Result
 from lawscope.section import Lines, Section
 from lawscope.theory.layer_peeled.groups import find_minority
+from lawscope.theory.layer_peeled.program import cross_entropy
 from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -33,24 +35,31 @@ EQUAL = 1e-8
 GONE = 1e-6
 
 
-class Block(NamedTuple):
-    """A matrix on its bound and its derivative: along·dy − scaled·⟨normal, dy⟩."""
+def on_bound(
+    raw: FloatArray, bound: float, q: float = 2.0
+) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+    """Return x with Σ|x|^q = bound, and how a slope in x becomes a flat one in the variables.
 
-    scaled: FloatArray
-    along: FloatArray
-    normal: FloatArray
+    |x|^q has a kink in its slope at zero for q < 2, where sparse features end up; with
+    x = sign(y)·|y|^(2/q) it is y², which has none.
+    """
+    bend, steep = max(1.0, 2 / q), max(2.0, q)
+    size = float((np.abs(raw) ** steep).sum())
+    along = (bound / size) ** (1 / q) * bend * np.abs(raw) ** (bend - 1)
+    normal = bend * np.sign(raw) * np.abs(raw) ** (steep - 1) / size
+    scaled = along * raw / bend
 
-    def pull(self, slope: FloatArray) -> FloatArray:
-        """Return the gradient in the variables y, flat."""
-        inner = float((slope * self.scaled).sum())
-        return np.asarray(self.along * slope - inner * self.normal).ravel()
+    def pull(slope: FloatArray) -> FloatArray:
+        return np.asarray(along * slope - (slope * scaled).sum() * normal).ravel()
+
+    return scaled, pull
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """min Σ share_k·ℓ(W_m σ(… σ(W_1 h_k)), k) with Σ|h|^q ≤ bounds[0] and ‖W_i‖² ≤ bounds[i]."""
+    """min Σ (n_k/N)·ℓ(W_m σ(… σ(W_1 h_k)), k) with Σ|h|^q ≤ bounds[0] and ‖W_i‖² ≤ bounds[i]."""
 
-    share: FloatArray  # n_k/N, shape (K,)
+    counts: FloatArray  # n_k, shape (K,)
     width: int  # p, features and hidden units
     bounds: tuple[float, ...]
     q: float = 2.0
@@ -59,61 +68,36 @@ class Stack:
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """Shapes of the features and of every layer's weights."""
-        K, p = len(self.share), self.width
+        K, p = len(self.counts), self.width
         return [(K, p), *[(p, p)] * (len(self.bounds) - 2), (K, p)]
 
-    def curve(self, block: int, matrix: FloatArray) -> FloatArray:
-        """Return the variables of a matrix: y with x = sign(y)·|y|^(2/q) for q < 2, else x."""
-        if block or self.q >= 2:
-            return matrix
-        return np.asarray(np.sign(matrix) * np.abs(matrix) ** (self.q / 2))
-
-    def blocks(self, flat: FloatArray) -> list[Block]:
+    def blocks(self, flat: FloatArray) -> list[tuple[FloatArray, Callable[..., FloatArray]]]:
         """Return every block on its bound, with its derivative."""
-        found, begun = [], 0
-        for i, shape in enumerate(self.shapes):
-            raw = flat[begun : begun + shape[0] * shape[1]].reshape(shape)
-            begun += raw.size
-            power = self.q if i == 0 else 2.0
-            # |x|^q has a kink in its slope at zero for q < 2, where sparse features end up; with
-            # x = sign(y)·|y|^bend it is y², which has none.
-            bend, steep = max(1.0, 2 / power), max(2.0, power)
-            size = float((np.abs(raw) ** steep).sum())
-            along = (self.bounds[i] / size) ** (1 / power) * bend * np.abs(raw) ** (bend - 1)
-            normal = bend * np.sign(raw) * np.abs(raw) ** (steep - 1) / size
-            found.append(Block(along * raw / bend, along, normal))
-        return found
+        ends = np.cumsum([rows * columns for rows, columns in self.shapes])
+        parts = zip(np.split(flat, ends[:-1]), self.shapes, strict=True)
+        powers = [self.q] + [2.0] * (len(self.bounds) - 1)
+        raw = [part.reshape(shape) for part, shape in parts]
+        return [on_bound(*each) for each in zip(raw, self.bounds, powers, strict=True)]
 
     def log_loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Return the logarithm of the loss and its gradient."""
-        blocks = self.blocks(flat)
-        hidden = [blocks[0].scaled]
-        for block in blocks[1:-1]:
-            passed = hidden[-1] @ block.scaled.T
+        (features, *layers), pulls = zip(*self.blocks(flat), strict=True)
+        hidden = [features]
+        for weights in layers[:-1]:
+            passed = hidden[-1] @ weights.T
             hidden.append(np.maximum(passed, 0) if self.relu else passed)
-        loss, slope = cross_entropy(hidden[-1] @ blocks[-1].scaled.T, self.share)
-        parts = []
-        for layer in range(len(blocks) - 1, 0, -1):
-            parts.append(blocks[layer].pull(slope.T @ hidden[layer - 1]))
-            slope = slope @ blocks[layer].scaled
+        logits, share = hidden[-1] @ layers[-1].T, self.counts / self.counts.max()
+        share = share / share.sum()
+        losses, slope = cross_entropy(logits - logits.diagonal()[:, None], 1 - np.eye(len(share)))
+        np.fill_diagonal(slope, -slope.sum(axis=1))
+        loss, slope, parts = float(share @ losses), share[:, None] * slope, []
+        for layer in range(len(layers), 0, -1):
+            parts.append(pulls[layer](slope.T @ hidden[layer - 1]))
+            slope = slope @ layers[layer - 1]
             if self.relu and layer > 1:
                 slope = slope * (hidden[layer - 1] > 0)
-        parts.append(blocks[0].pull(slope))
-        return float(np.log(loss)), np.concatenate(parts[::-1]) / loss
-
-
-def cross_entropy(logits: FloatArray, share: FloatArray) -> tuple[float, FloatArray]:
-    """Return Σ share_k·ℓ(z_k, k) and its slope, from differences to the own logit."""
-    own = np.arange(len(share))
-    away = logits - logits.diagonal()[:, None]
-    top = np.maximum(away.max(axis=1), 0.0)[:, None]
-    mass = np.exp(away - top)
-    mass[own, own] = 0.0
-    self_mass, rest = np.exp(-top[:, 0]), mass.sum(axis=1)
-    losses = np.where(top[:, 0] > 0, top[:, 0] + np.log(self_mass + rest), np.log1p(rest))
-    chance = mass / (self_mass + rest)[:, None]
-    chance[own, own] = -chance.sum(axis=1)
-    return float(share @ losses), share[:, None] * chance
+        parts.append(pulls[0](slope))
+        return math.log(loss), np.concatenate(parts[::-1]) / loss
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,15 +186,14 @@ class LocalPeeled(Result):
 
 
 def search(
-    stack: Stack,
-    counts: FloatArray,
-    collapsed: tuple[float, list[FloatArray]],
-    settings: dict[str, Any],
+    stack: Stack, collapsed_loss: float, near: list[FloatArray], settings: dict[str, Any]
 ) -> LocalPeeled:
     """Descend from ``settings["starts"]`` starts: the first near collapse, the others at random."""
-    collapsed_loss, near = collapsed
     rng = np.random.default_rng(settings["seed"])
-    given = np.concatenate([stack.curve(i, block).ravel() for i, block in enumerate(near)])
+    features, *layers = near
+    if stack.q < 2:
+        features = np.sign(features) * np.abs(features) ** (stack.q / 2)  # as on_bound has them
+    given = np.concatenate([block.ravel() for block in (features, *layers)])
     noise = NOISE * np.sqrt((given**2).mean()) * rng.standard_normal(given.size)
     begun = [given + noise, *rng.standard_normal((settings["starts"] - 1, given.size))]
     ends = [
@@ -218,12 +201,14 @@ def search(
         for start in begun
     ]
     losses = np.array([np.exp(end.fun) for end in ends])
-    minima = [[block.scaled for block in stack.blocks(end.x)] for end in ends]
-    minority = find_minority(counts)
+    minima = [[scaled for scaled, _ in stack.blocks(end.x)] for end in ends]
+    minority = find_minority(stack.counts)
     cosines = np.array([_mean_cosine(blocks[-1], minority) for blocks in minima])
     features, *layers = minima[int(losses.argmin())]
-    asked = {"counts": counts.tolist(), **settings}
-    return LocalPeeled(counts, losses, cosines, tuple(layers), features, collapsed_loss, asked)
+    asked = {"counts": stack.counts.tolist(), **settings}
+    return LocalPeeled(
+        stack.counts, losses, cosines, tuple(layers), features, collapsed_loss, asked
+    )
 
 
 def check_search(starts: int, dimension: int | None, classes: int) -> tuple[int, int]:

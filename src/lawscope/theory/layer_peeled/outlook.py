@@ -135,26 +135,22 @@ def collapse_outlook(labels: Any) -> CollapseOutlook:
         >>> [outlook.phase for outlook in report.outlooks]
         ['collapsed', 'collapsed', 'separated', 'separated']
     """
-    classes, counts = np.unique(_checked(labels), return_counts=True)
+    given = np.asarray(labels)
+    if given.ndim != 1 or not len(given):
+        raise LawscopeError(
+            f"labels has shape {given.shape}; give one integer per sample, like [0, 0, 1]."
+        )
+    if given.dtype.kind not in "iub":
+        raise LawscopeError(
+            f"labels are {given.dtype}, but classes are integers; encode them as class numbers."
+        )
+    classes, counts = np.unique(given.astype(np.int64), return_counts=True)
     if len(classes) < 2:
         raise LawscopeError(
             f"All {int(counts.sum())} labels are {classes[0]}; collapse needs two or more classes."
         )
     sizes = counts.astype(np.float64)
     return CollapseOutlook(classes, counts, tuple(_outlook(sizes, e) for e in FEATURE_ENERGIES))
-
-
-def _checked(labels: Any) -> IntArray:
-    found = np.asarray(labels)
-    if found.ndim != 1 or not len(found):
-        raise LawscopeError(
-            f"labels has shape {found.shape}; give one integer per sample, like [0, 0, 1]."
-        )
-    if found.dtype.kind not in "iub":
-        raise LawscopeError(
-            f"labels are {found.dtype}, but classes are integers; encode them as class numbers."
-        )
-    return np.asarray(found.astype(np.int64))
 
 
 def _outlook(counts: FloatArray, energy: float) -> EnergyOutlook:

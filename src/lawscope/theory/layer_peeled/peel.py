@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeWarning
 from lawscope.theory.layer_peeled.groups import (
+    LOSS_SETTINGS,
     Loss,
     check_counts,
     check_energy,
@@ -21,7 +22,7 @@ from lawscope.theory.layer_peeled.groups import (
 from lawscope.theory.layer_peeled.peeled import Peeled, describe_groups, pair_rows, root_gram
 from lawscope.theory.layer_peeled.program import slope_norm
 from lawscope.theory.layer_peeled.solve import compute_tau, solve_counts
-from lawscope.theory.layer_peeled.two_groups import solve_floats, two_sizes
+from lawscope.theory.layer_peeled.two_groups import solve_pair, two_sizes
 
 # A relative gap above this one is worth a warning.
 RELIABLE = 1e-6
@@ -73,9 +74,7 @@ def peel(
     settings = {
         "counts": given.tolist(),
         "oversampling": None if oversampling is None else np.asarray(oversampling, float).tolist(),
-        "smoothing": chosen.smoothing,
-        "adjustment": chosen.adjustment,
-        "class_weights": None if chosen.class_weights is None else list(chosen.class_weights),
+        **{name: getattr(chosen, name) for name in LOSS_SETTINGS},
     }
     result = predict(drawn, (E_W, E_H), chosen, settings)
     if result.gap > RELIABLE * result.loss:
@@ -93,21 +92,18 @@ def predict(
     counts: FloatArray, energies: tuple[float, float], loss: Loss, settings: dict[str, Any]
 ) -> Peeled:
     """Return the prediction for checked counts."""
-    tau = compute_tau(len(counts), energies, loss)
+    tau = compute_tau(len(counts), energies, loss.name)
     pair = two_sizes(counts, tau) if loss.name == "cross_entropy" else None
-    found = None if pair is None else solve_floats(pair[0])
-    if pair is not None and found is not None:
+    if pair is not None and (found := solve_pair(pair[0])) is not None:
         # Two sizes need no arrays: they are made when logits or classifiers are asked for.
         groups = describe_groups(pair_rows(*pair, found), tau / len(counts), found.price)
-        return Peeled(
-            counts, found.loss, found.gap, groups, *energies, loss.name, found.price, settings
-        )
+        numbers = counts, found.loss, found.gap, groups
+        return Peeled(*numbers, *energies, loss.name, found.price, settings)
     solution = solve_counts(counts, energies, loss)
     grouping, program, (point, gap, _) = solution
     price = slope_norm(program, point)
-    spread, a = root_gram(point.M).diagonal(), abs(point.a)
-    alpha = program.alpha * (1 - program.smoothing)
-    columns = (grouping.counts, program.sizes, alpha, a, spread)
+    alpha, spread = program.alpha * (1 - program.smoothing), root_gram(point.M).diagonal()
+    columns = (grouping.counts, program.sizes, alpha, abs(point.a), spread)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     groups = describe_groups(rows, tau / len(counts), price)
     result = Peeled(counts, point.loss, gap, groups, *energies, loss.name, price, settings)

@@ -15,9 +15,9 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import number
 from lawscope.result import Result
 from lawscope.section import HeatMap, KeyNumber, Section, Table
-from lawscope.theory.layer_peeled.groups import Loss, find_minority
-from lawscope.theory.layer_peeled.pair import Optimum, Pair
+from lawscope.theory.layer_peeled.groups import LOSS_SETTINGS, Loss, find_minority
 from lawscope.theory.layer_peeled.solve import Solution, solve_counts
+from lawscope.theory.layer_peeled.two_groups import Optimum, Pair
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,11 +195,7 @@ class Peeled(Result):
 
     @property
     def _loss(self) -> Loss:
-        smoothing, adjustment, weights = (
-            self.settings[name] for name in ("smoothing", "adjustment", "class_weights")
-        )
-        kept = None if weights is None else tuple(weights)
-        return Loss(self.loss_name, smoothing, adjustment, kept)
+        return Loss(self.loss_name, **{name: self.settings[name] for name in LOSS_SETTINGS})
 
     @cached_property
     def _solution(self) -> Solution:

@@ -8,11 +8,11 @@ M_gg = a_g + K_g·b_gg and M_gh = √(K_g·K_h)·b_gh, so ‖Z‖_* = Σ(K_g−1
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigvalsh
 
 from lawscope.arrays import FloatArray
 
@@ -34,19 +34,19 @@ class Program:
     tau: float
     pinned: tuple[int, ...] = ()  # groups whose a is held at zero, as on thresholds
 
-    @property
+    @cached_property
     def classes(self) -> float:
         """K."""
         return float(self.sizes.sum())
 
-    @property
+    @cached_property
     def copies(self) -> FloatArray:
         """How often a_g occurs among the singular values: K_g − 1, or 0 where a is pinned."""
         found = self.sizes - 1
         found[list(self.pinned)] = 0
         return found
 
-    @property
+    @cached_property
     def held(self) -> NDArray[np.bool_]:
         """Where a group of several classes is held together, shape (G,)."""
         return np.asarray((self.sizes > 1) & (self.copies == 0))
@@ -72,41 +72,38 @@ class Solved(NamedTuple):
 
 
 def evaluate(program: Program, a: FloatArray, M: FloatArray) -> Point:
-    """Compute the loss and its gradient.
-
-    All from the difference of a rival's logit to the own one: losses like e^−100 keep their digits.
-    """
+    """Compute the loss and its gradient."""
     sizes, eps = program.sizes, program.smoothing / program.classes
     rivals = np.broadcast_to(sizes, M.shape).copy()
     np.fill_diagonal(rivals, sizes - 1)
-    away = _differences(program, a, M)
-    top = np.maximum(away.max(axis=1), 0.0)[:, None]
-    mass = rivals * np.exp(away - top)
-    total = mass.sum(axis=1)
-    own = np.exp(-top[:, 0])
-    losses = np.where(top[:, 0] > 0, top[:, 0] + np.log(own + total), np.log1p(total))
+    root = np.sqrt(sizes)
+    # The logit of a rival in group h minus the own logit in group g, shape (G, G).
+    own_logit = a * (1 - 1 / sizes) + M.diagonal() / sizes + program.offsets
+    away = M / np.outer(root, root) + (program.offsets[None, :] - own_logit[:, None])
+    np.fill_diagonal(away, -a)
+    losses, chance = cross_entropy(away, rivals)
     if eps:
         losses = losses - eps * (rivals * away).sum(axis=1)
-    chance = mass / (own + total)[:, None]
     slope = chance - eps * rivals
     outer = slope.sum(axis=1) - slope.diagonal()
     # With multiplicity: Σ over the K_g − 1 copies of the within-group mode.
     grad_a = -program.alpha * (sizes * slope.diagonal() + (sizes - 1) * outer)
     grad_a = np.where(program.copies > 0, grad_a, 0.0)
-    root = np.sqrt(sizes)
     grad_m = program.alpha[:, None] * slope * (root[:, None] / root[None, :])
     np.fill_diagonal(grad_m, -program.alpha * outer)
     return Point(a, M, float(sizes * program.alpha @ losses), grad_a, grad_m)
 
 
-def _differences(program: Program, a: FloatArray, M: FloatArray) -> FloatArray:
-    """Return the logit of a rival in group h minus the own logit in group g, shape (G, G)."""
-    root = np.sqrt(program.sizes)
-    away: FloatArray = M / (root[:, None] * root[None, :])
-    own = a * (1 - 1 / program.sizes) + M.diagonal() / program.sizes
-    away += program.offsets[None, :] - (own + program.offsets)[:, None]
-    np.fill_diagonal(away, -a)
-    return away
+def cross_entropy(away: FloatArray, rivals: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return −log p of the own class by row, and the chances of rivals, ``rivals`` of each kind.
+
+    All from the difference of a rival's logit to the own one: losses like e^−100 keep their digits.
+    """
+    top = np.maximum(away.max(axis=1), 0.0)
+    mass = rivals * np.exp(away - top[:, None])
+    own, total = np.exp(-top), mass.sum(axis=1)
+    losses = np.where(top > 0, top + np.log(own + total), np.log1p(total))
+    return losses, mass / (own + total)[:, None]
 
 
 def nuclear_norm(program: Program, a: FloatArray, M: FloatArray) -> float:
@@ -123,17 +120,7 @@ def modes(program: Program, point: Point) -> FloatArray:
 def slope_norm(program: Program, point: Point) -> float:
     """Compute ‖Γ‖₂, which is the price μ of the constraint at the optimum."""
     within = float(np.abs(modes(program, point)).max())
-    return max(within, _largest_singular_value(point.grad_m))
-
-
-def _largest_singular_value(M: FloatArray) -> float:
-    if len(M) <= 64:
-        return float(np.linalg.norm(M, 2))
-    scale, last = float(np.abs(M).max()) or 1.0, len(M) - 1
-    # One eigenvalue of MᵀM costs a third of all singular values of M, and is as exact at the top.
-    scaled = M / scale
-    square = eigvalsh(scaled.T @ scaled, subset_by_index=(last, last), check_finite=False)
-    return scale * float(np.sqrt(square[0]))
+    return max(within, float(np.linalg.norm(point.grad_m, 2)))
 
 
 def gap(program: Program, point: Point) -> float:

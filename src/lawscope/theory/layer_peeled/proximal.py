@@ -10,8 +10,6 @@ from lawscope.theory.layer_peeled.program import Blocks, Program
 
 # Newton's method is quadratic: the step after one of 1e-6 has all digits.
 STEPS, ACCURACY = 60, 1e-6
-# Rows at a time: what Newton touches stays in the cache.
-BLOCK = 64
 
 
 def project(program: Program, a: FloatArray, M: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -23,7 +21,7 @@ def project(program: Program, a: FloatArray, M: FloatArray) -> tuple[FloatArray,
     squares, V = eigh(M.T @ M, driver="evd", check_finite=False)
     sigma = np.sqrt(np.maximum(squares, 0.0))
     values = np.concatenate([np.abs(a), sigma])
-    cut = _cut(values, np.concatenate([program.copies, np.ones(len(sigma))]), program.tau)
+    cut = cut_length(values, np.concatenate([program.copies, np.ones(len(sigma))]), program.tau)
     if cut <= 0:
         return a, M, 0.0
     kept = sigma > cut
@@ -32,7 +30,7 @@ def project(program: Program, a: FloatArray, M: FloatArray) -> tuple[FloatArray,
     return np.sign(a) * np.maximum(np.abs(a) - cut, 0.0), shrunk, cut
 
 
-def _cut(values: FloatArray, copies: FloatArray, total: float) -> float:
+def cut_length(values: FloatArray, copies: FloatArray, total: float) -> float:
     """Find c with Σ copies·(value − c)₊ = total; negative where the sum is below it."""
     order = np.argsort(-np.where(copies > 0, values, -1.0))
     values, counts = values[order], np.cumsum(copies[order])
@@ -55,7 +53,7 @@ class RowStep:
     def __init__(self, program: Program, rho: float, start: Blocks) -> None:
         sizes, eps = program.sizes, program.smoothing / program.classes
         self._sizes, self._root, self._offsets = sizes, np.sqrt(sizes), program.offsets
-        self._alpha, self._reach = program.alpha, program.alpha / rho
+        self._alpha, self.rho = program.alpha, rho
         # In a group held together the own logit is one of K_g equal ones, no entry of its own.
         self._held, self._split = program.held, program.copies > 0
         self._rivals = np.broadcast_to(sizes, (len(sizes), len(sizes))).copy()
@@ -66,41 +64,17 @@ class RowStep:
         self._target[np.diag_indices(len(sizes))] += share
         self._logits, self._own = self._to_logits(*start)
 
-    def stiffen(self, rho: float) -> None:
-        """Set another ρ."""
-        self._reach = self._alpha / rho
-
     def __call__(self, a: FloatArray, M: FloatArray) -> Blocks:
         """The minimiser of f(Z) + (ρ/2)‖Z − Z₀‖² for Z₀ given by (a, M)."""
         logits, own = self._to_logits(a, M)
-        for first in range(0, len(a), BLOCK):
-            rows = slice(first, first + BLOCK)
-            self._newton(rows, logits[rows], own[rows])
-        inside = self._logits.diagonal()
-        found = self._logits * (self._root[:, None] * self._root[None, :])
-        centre = np.where(self._held, 0.0, self._own) + self._rivals.diagonal() * inside
-        found[np.diag_indices(len(a))] = centre
-        return np.where(self._split, self._own - inside, 0.0), found
-
-    def _to_logits(self, a: FloatArray, M: FloatArray) -> Blocks:
-        """Return logits of the rivals, shape (G, G), and of the own class, shape (G,)."""
-        logits = M / (self._root[:, None] * self._root[None, :])
-        inside = logits.diagonal() - a / self._sizes
-        np.fill_diagonal(logits, inside)
-        return logits, inside + a
-
-    def _newton(self, rows: slice, logits: FloatArray, own: FloatArray) -> None:
-        """Bring some rows to the minimiser around the given logits."""
-        z, own_z, held = self._logits[rows], self._own[rows], self._held[rows]
-        c, rivals, target = self._reach[rows], self._rivals[rows], self._target[rows]
+        z, own_z, c = self._logits, self._own, self._alpha / self.rho
         for _ in range(STEPS):
-            p, own_p, behind = self._chances(rows)
+            p, own_p, behind = self._chances()
             pull, own_pull = c[:, None] * p, c * own_p
-            miss = z - logits + pull - c[:, None] * target
+            miss = z - logits + pull - c[:, None] * self._target
             own_miss = own_z - own + c * (self._rest - behind)
             stiff, own_stiff = 1 + pull, 1 + own_pull
-            p *= rivals
-            p /= stiff
+            p *= self._rivals / stiff
             own_p /= own_stiff
             weighed = np.einsum("ij,ij->i", p, miss) + own_p * own_miss
             shift = -weighed / (p.sum(axis=1) + own_p)
@@ -108,21 +82,31 @@ class RowStep:
             step, own_step = -miss / stiff, -(own_miss + shift) / own_stiff
             z += _safe(step, pull)
             z += shift[:, None]
-            own_z += np.where(held, 0.0, _safe(own_step, own_pull) + shift)
-            moved = max(float(step.max()), -float(step.min()), float(np.abs(shift).max()))
-            if moved < ACCURACY:
-                return
+            own_z += np.where(self._held, 0.0, _safe(own_step, own_pull) + shift)
+            if max(float(np.abs(step).max()), float(np.abs(shift).max())) < ACCURACY:
+                break
+        inside = z.diagonal()
+        found = z * np.outer(self._root, self._root)
+        centre = np.where(self._held, 0.0, own_z) + self._rivals.diagonal() * inside
+        found[np.diag_indices(len(a))] = centre
+        return np.where(self._split, own_z - inside, 0.0), found
 
-    def _chances(self, rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _to_logits(self, a: FloatArray, M: FloatArray) -> Blocks:
+        """Return logits of the rivals, shape (G, G), and of the own class, shape (G,)."""
+        logits = M / np.outer(self._root, self._root)
+        inside = logits.diagonal() - a / self._sizes
+        np.fill_diagonal(logits, inside)
+        return logits, inside + a
+
+    def _chances(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the probability of one rival, of the own class, and of all but the own class."""
-        own = self._own[rows] + self._offsets[rows]
-        away = self._logits[rows] + self._offsets[None, :]
-        away -= own[:, None]
-        held, top = self._held[rows], away.max(axis=1)
-        top = np.where(held, top, np.maximum(top, 0.0))
+        own = self._own + self._offsets
+        away = self._logits + self._offsets[None, :] - own[:, None]
+        top = away.max(axis=1)
+        top = np.where(self._held, top, np.maximum(top, 0.0))
         p = np.exp(away - top[:, None])
-        own_p = np.exp(-top, out=np.zeros_like(top), where=~held)
-        behind = np.einsum("ij,ij->i", p, self._rivals[rows])
+        own_p = np.exp(-top, out=np.zeros_like(top), where=~self._held)
+        behind = np.einsum("ij,ij->i", p, self._rivals)
         total = own_p + behind
         return p / total[:, None], own_p / total, behind / total
 

@@ -72,10 +72,8 @@ def peel_q_norm(
     settings = {"q": q, "weight_energy": E_W, "feature_energy": E_H}
     settings |= {"dimension": p, "starts": starts, "seed": seed}
     simplex = smallest_simplex(K, p, q, starts, seed)
-    collapsed = collapsed_loss(simplex, q, E_W, E_H), [simplex, simplex]
-    share = given / given.max()
-    stack = Stack(share / share.sum(), p, (K * E_H, K * E_W), q)
-    return search(stack, given, collapsed, settings)
+    stack = Stack(given, p, (K * E_H, K * E_W), q)
+    return search(stack, collapsed_loss(simplex, q, E_W, E_H), [simplex, simplex], settings)
 
 
 def collapsed_loss(

@@ -18,6 +18,7 @@ from lawscope.theory.layer_peeled.program import (
     gap,
     nuclear_norm,
 )
+from lawscope.theory.layer_peeled.proximal import cut_length
 from lawscope.theory.layer_peeled.splitting import split
 from lawscope.theory.layer_peeled.two_groups import solve_few
 
@@ -34,15 +35,15 @@ class Solution(NamedTuple):
     solved: Solved
 
 
-def compute_tau(classes: int, energies: tuple[float, float], loss: Loss) -> float:
+def compute_tau(classes: int, energies: tuple[float, float], loss: str) -> float:
     """Return τ = K·√(E_W·E_H), checked where logits may leave the floats."""
     length = math.sqrt(energies[0]) * math.sqrt(energies[1])
-    return classes * (length if loss.name == "mse" else check_length(length))
+    return classes * (length if loss == "mse" else check_length(length))
 
 
 def solve_counts(counts: FloatArray, energies: tuple[float, float], loss: Loss) -> Solution:
     """Solve the Layer-Peeled Model for checked counts."""
-    tau, grouping = compute_tau(len(counts), energies, loss), group(counts, loss)
+    tau, grouping = compute_tau(len(counts), energies, loss.name), group(counts, loss)
     program = Program(grouping.sizes, grouping.alpha, grouping.offsets, loss.smoothing, tau)
     if loss.name == "mse":
         return Solution(grouping, program, solve_squared(program))
@@ -83,38 +84,33 @@ def _solve_unconstrained(program: Program) -> Solved | None:
 
 
 def begin(program: Program) -> Blocks:
-    """Return water-filling, brought onto the constraint unless that makes the loss worse."""
-    a, M = _fill_with_water(program)
-    scale = program.tau / nuclear_norm(program, a, M)
-    onto = a * scale, M * scale
-    if scale < 1 or evaluate(program, *onto).loss < evaluate(program, a, M).loss:
-        return onto
-    return a, M
+    """Return water-filling, brought onto the constraint unless that makes the loss worse.
 
-
-def _fill_with_water(program: Program) -> Blocks:
-    """Return Z = diag(a)(I − 11ᵀ/K), where each class is alone against K − 1 equal rivals.
-
-    Its margin a has α(1 − ε − p + q) = μ, p its own probability and q that of a rival; μ is chosen
-    so that the margins add up to τ.
+    Z = diag(a)(I − 11ᵀ/K), where each class is alone against K − 1 equal rivals: its margin a has
+    α(1 − ε − p + q) = μ, p its own probability and q that of a rival; μ is chosen so that the
+    margins add up to τ.
     """
-    K, log_alpha = program.classes, np.log(program.alpha)
+    K, log_alpha, root = program.classes, np.log(program.alpha), np.sqrt(program.sizes)
 
     def margins(log_mu: float) -> FloatArray:
         # log(1 + K·s/(1 − s)) with s = 1 − ε − μ/α the lead of the own class.
         behind = program.smoothing + np.exp(np.minimum(log_mu - log_alpha, 0.0))
-        lead = np.maximum(1 - behind, 0.0)
-        return np.asarray(np.log1p(K * lead / behind))
+        return np.asarray(np.log1p(K * np.maximum(1 - behind, 0.0) / behind))
 
+    # By bisection, since smoothed margins may not add up to τ for any μ.
     low, high = float(log_alpha.min()) - 2 * program.tau / K - 40, float(log_alpha.max())
     for _ in range(80):
         middle = (low + high) / 2
         spent = float(program.sizes @ margins(middle))
         low, high = (middle, high) if spent > program.tau else (low, middle)
     a = margins((low + high) / 2)
-    root = np.sqrt(program.sizes)
-    M = np.diag(a) - (root * a)[:, None] * root[None, :] / K
-    return np.where(program.copies > 0, a, 0.0), M
+    M = np.diag(a) - np.outer(root * a, root) / K
+    a = np.where(program.copies > 0, a, 0.0)
+    scale = program.tau / nuclear_norm(program, a, M)
+    onto = a * scale, M * scale
+    if scale < 1 or evaluate(program, *onto).loss < evaluate(program, a, M).loss:
+        return onto
+    return a, M
 
 
 def solve_squared(program: Program) -> Solved:
@@ -124,15 +120,8 @@ def solve_squared(program: Program) -> Solved:
     α_k ≤ μ elsewhere.
     """
     sizes, alpha, tau = program.sizes, program.alpha, program.tau
-    price = 0.0
-    if tau < program.classes:
-        order = np.argsort(-alpha)
-        kept = np.cumsum(sizes[order])
-        inverse = np.cumsum(sizes[order] / alpha[order])
-        prices = (kept - tau) / inverse
-        # The largest set of classes whose smallest weight is still above its price.
-        count = int(np.flatnonzero(alpha[order] > prices)[-1])
-        price = float(prices[count])
+    # Σ K_k(1 − μ/α_k)₊ = τ
+    price = cut_length(alpha, sizes / alpha, tau) if tau < program.classes else 0.0
     z = np.maximum(1 - price / alpha, 0.0)
     slope = alpha * (z - 1)
     loss = 0.5 * float(sizes @ (alpha * (1 - z) ** 2))

@@ -55,79 +55,61 @@ class Anderson:
     def __init__(self, size: int, memory: int) -> None:
         self._residuals, self._images = np.empty((2, memory, size))
         self._gram = np.zeros((memory, memory))
-        self._last: tuple[FloatArray, FloatArray] | None = None
-        self._seen = 0
+        self.reset()
 
     def reset(self) -> None:
         """Forget all places."""
-        self._last, self._seen = None, 0
+        self._last: tuple[FloatArray, FloatArray] | None = None
+        self._seen = 0
 
     def next(self, place: FloatArray, residual: FloatArray) -> FloatArray:
         """Return where to go from a place with this residual."""
-        if self._last is not None:
-            self._remember(place - self._last[0], residual - self._last[1])
-        self._last = place, residual
-        kept = min(self._seen, len(self._gram))
-        onward = place + residual
-        if kept:
-            scale = 1 / np.sqrt(np.maximum(self._gram.diagonal()[:kept], 1e-300))
-            gram = self._gram[:kept, :kept] * np.outer(scale, scale)
-            side = scale * (self._residuals[:kept] @ residual)
-            mixture = scale * np.linalg.lstsq(gram, side, rcond=1e-13)[0]
-            onward -= mixture @ self._images[:kept]
-        return onward
-
-    def _remember(self, moved: FloatArray, change: FloatArray) -> None:
-        slot = self._seen % len(self._gram)
-        self._residuals[slot], self._images[slot] = change, moved + change
+        last, self._last, onward = self._last, (place, residual), place + residual
+        if last is None:
+            return onward
+        slot, change = self._seen % len(self._gram), residual - last[1]
+        self._residuals[slot], self._images[slot] = change, place - last[0] + change
         self._seen += 1
         kept = min(self._seen, len(self._gram))
         self._gram[slot, :kept] = self._gram[:kept, slot] = self._residuals[:kept] @ change
+        scale = 1 / np.sqrt(np.maximum(self._gram.diagonal()[:kept], 1e-300))
+        gram = self._gram[:kept, :kept] * np.outer(scale, scale)
+        side = scale * (self._residuals[:kept] @ residual)
+        mixture = scale * np.linalg.lstsq(gram, side, rcond=1e-13)[0]
+        return np.asarray(onward - mixture @ self._images[:kept])
 
 
 class Bracket:
-    """An upper and a lower bound of the optimum of one program.
+    """An upper and a lower bound of the optimum of one program, from a feasible point on.
 
     The tangent of f at any point Z, feasible or not, bounds the optimum from below:
     f(Z′) ≥ f(Z) + ⟨Γ, Z′ − Z⟩ ≥ f(Z) − ⟨Γ, Z⟩ − τ‖Γ‖₂ for all ‖Z′‖_* ≤ τ.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, start: Point) -> None:
         self._program = program
-        self._best: Solved | None = None
+        self._best = Solved(start, gap(program, start), 0)
         self._floor = -np.inf
-        self._seen = (0, np.inf, np.inf)
 
-    def is_due(self, step: int, residual: float, tolerance: float) -> bool:
-        """Return whether to look: always if it is cheap, else if the residual promises enough."""
-        if len(self._program.sizes) <= CHEAP:
-            return True
-        last, size, relative = self._seen
-        return step - last >= PAUSE or relative * residual / size <= tolerance
-
-    def narrow(self, step: int, residual: float, near: Blocks, far: Blocks) -> float:
-        """Look at a feasible point and at a point of the loss; return the price there."""
+    def narrow(self, step: int, near: Blocks, far: Blocks) -> tuple[float, float]:
+        """Look at a feasible point and one of the loss; return relative gap and price there."""
         program = self._program
         point, outer = evaluate(program, *near), evaluate(program, *far)
         top, spent = slope_norm(program, outer), work(outer)
         self._floor = max(self._floor, outer.loss + spent - program.tau * top)
         found = Solved(point, gap(program, point), step)
-        if self._best is None or found.gap < self._best.gap:
+        if found.gap < self._best.gap:
             self._best = found
-        self._seen = step, residual, found.gap / point.loss
-        return price_by(spent / program.tau, top)
+        return found.gap / point.loss, price_by(spent / program.tau, top)
 
     def is_done(self, step: int, tolerance: float) -> bool:
         """Return whether the certificate of the best point is tight, or as tight as it gets."""
-        best = self.best()
-        bar = tolerance * best.point.loss
-        stalled = step - best.steps > PATIENCE and best.gap <= NEAR * bar
-        return stalled or (self._best is not None and self._best.gap <= bar)
+        bar = tolerance * self._best.point.loss
+        stalled = step - self._best.steps > PATIENCE and self.best().gap <= NEAR * bar
+        return stalled or self._best.gap <= bar
 
     def best(self) -> Solved:
         """Return the best point with the smaller of its two certificates."""
-        if self._best is None:
-            raise ArithmeticError("no point has been looked at")
         between = max(self._best.point.loss - self._floor, 0.0)
         return self._best._replace(gap=min(self._best.gap, between))
 
@@ -140,7 +122,6 @@ def price_by(gain: float, top: float) -> float:
 class Step(NamedTuple):
     """One step: the feasible point, the point of the loss, what is between them."""
 
-    x: FloatArray
     near: Blocks
     far: Blocks
     cut: float
@@ -158,10 +139,9 @@ class Splitting:
         # Under offsets the curvature in a column goes with its share e^δ: between mean and largest.
         share = np.exp(program.offsets - program.offsets.max())
         self._stiffness = STIFFNESS * float(np.sqrt(program.classes / (program.sizes @ share)))
-        self._rho = self._stiffness * mu / program.classes
-        self._rows = RowStep(program, self._rho, (start.a, start.M))
-        pull = modes(program, start) / self._rho, start.grad_m / -self._rho
-        self._y = self._pack(start.a + pull[0], start.M + pull[1])
+        rho = self._stiffness * mu / program.classes
+        self._rows = RowStep(program, rho, (start.a, start.M))
+        self._y = self._pack(start.a + modes(program, start) / rho, start.M - start.grad_m / rho)
         memory = int(LARGEST / (16 * self._y.size))
         self._anderson = Anderson(self._y.size, min(max(memory, 2), MEMORY))
         self._before: tuple[FloatArray, float] | None = None
@@ -187,15 +167,15 @@ class Splitting:
 
         The price is known from both sides, μ = ρ·cut from the ball and that of the loss.
         """
-        held = taken.cut * self._rho
-        price = np.sqrt(held * price) if held else price
-        wanted = self._stiffness / self._program.classes * price
-        if self._rho / UNBALANCED <= wanted <= self._rho * UNBALANCED or not wanted > 0:
+        rho = self._rows.rho
+        price = np.sqrt(taken.cut * rho * price) if taken.cut else price
+        wanted = float(self._stiffness / self._program.classes * price)
+        if rho / UNBALANCED <= wanted <= rho * UNBALANCED or not wanted > 0:
             return False
-        # x and the dual variable ρ(y − x) stay as they are.
-        self._y = taken.x + (self._y - taken.x) * (self._rho / wanted)
-        self._rho, self._before = float(wanted), None
-        self._rows.stiffen(self._rho)
+        # The feasible point x and the dual variable ρ(y − x) stay as they are.
+        x = self._pack(*taken.near)
+        self._y = x + (self._y - x) * (rho / wanted)
+        self._rows.rho, self._before = wanted, None
         self._anderson.reset()
         return True
 
@@ -204,7 +184,7 @@ class Splitting:
         x = self._pack(a, M)
         far = self._rows(*self._unpack(2 * x - self._y))
         residual = self._pack(*far) - x
-        return Step(x, (a, M), far, cut, residual, float(np.linalg.norm(residual)))
+        return Step((a, M), far, cut, residual, float(np.linalg.norm(residual)))
 
     def _pack(self, a: FloatArray, M: FloatArray) -> FloatArray:
         """Return one vector whose length is ‖Z‖_F."""
@@ -218,14 +198,18 @@ class Splitting:
 
 def split(program: Program, start: Blocks, *, tolerance: float) -> Solved:
     """Find the optimum by splitting."""
-    bracket, splitting = Bracket(program), Splitting(program, evaluate(program, *start))
-    balanced = 0
+    begun = evaluate(program, *start)
+    bracket, splitting = Bracket(program, begun), Splitting(program, begun)
+    # The last step that was certified, its residual over its relative gap; the last change of ρ.
+    certified, scale, balanced = 0, 0.0, 0
     with progress("Layer-Peeled Model", None) as count:
         for step in range(1, STEPS + 1):
             taken = splitting.step()
             count(1)
-            if bracket.is_due(step, taken.size, tolerance):
-                price = bracket.narrow(step, taken.size, taken.near, taken.far)
+            promising = taken.size <= tolerance * scale
+            if promising or step - certified >= PAUSE or len(program.sizes) <= CHEAP:
+                relative, price = bracket.narrow(step, taken.near, taken.far)
+                certified, scale = step, taken.size / relative if relative else np.inf
                 if bracket.is_done(step, tolerance):
                     break
                 if step - balanced >= BETWEEN and splitting.rebalance(taken, price):

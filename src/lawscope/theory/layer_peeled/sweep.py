@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -14,11 +13,11 @@ from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
 from lawscope.result import Result
 from lawscope.section import Lines, Section
-from lawscope.theory.layer_peeled import two_groups
-from lawscope.theory.layer_peeled.groups import check_energy, check_length
-from lawscope.theory.layer_peeled.pair import Pair, solve_pair
+from lawscope.theory.layer_peeled.groups import check_energy
 from lawscope.theory.layer_peeled.peel import peel
-from lawscope.theory.layer_peeled.peeled import ABSENT, Peeled
+from lawscope.theory.layer_peeled.peeled import Peeled, describe_groups, pair_rows
+from lawscope.theory.layer_peeled.solve import compute_tau
+from lawscope.theory.layer_peeled.two_groups import pair_of_sizes, solve_pair
 from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -131,42 +130,25 @@ def peel_sweep(
     E_W = check_energy("weight_energy", weight_energy)
     E_H = check_energy("feature_energy", feature_energy)
     model = Model(*check_split(classes, majority), E_W, E_H, loss)
-    if loss == "cross_entropy":
-        return _solve_together(wanted, model)
-    points = [model.at(ratio) for ratio in wanted]
-    smallest = [point.groups[-1] for point in points]
-    return PeelSweep(
-        wanted,
-        np.array([g.cosine for g in smallest]),
-        tuple(g.phase for g in smallest),
-        np.array([point.loss for point in points]),
-        np.array([point.gap / max(point.loss, 1e-300) for point in points]),
-        model,
-    )
+    rows = [_solve_minority(model, ratio) for ratio in wanted.tolist()]
+    cosines, phases, losses, gaps = zip(*rows, strict=True)
+    return PeelSweep(wanted, np.array(cosines), phases, np.array(losses), np.array(gaps), model)
 
 
-def _solve_together(ratios: FloatArray, model: Model) -> PeelSweep:
-    """Solve all ratios as one computation; one whose gap is not small on its own."""
-    A, K = float(model.majority), float(model.classes)
-    B = K - A
-    tau = K * check_length(math.sqrt(model.weight_energy) * math.sqrt(model.feature_energy))
-    share = 1 / (A + B / ratios)
-    one = np.ones(len(ratios))
-    pair = Pair(A * one, B * one, share, share / ratios, tau)
-    with np.errstate(all="ignore"):
-        found = solve_pair(pair, np)
-        relative = found.gap / found.loss
-        spread, within = np.hypot(found.m_major, found.m_minor) * A / K, (B - 1) * found.a_minor
-        gone = (spread + within) / B <= ABSENT * tau / K
-        cosines = np.where(gone | (B == 1), np.nan, (spread - found.a_minor) / (spread + within))
-    merged = pair.alpha_minor <= found.price * (1 + 1e-9)
-    phases = np.where(gone, "vanished", np.where(merged, "collapsed", "separated")).tolist()
-    losses = found.loss
-    for i in np.flatnonzero(~(relative <= two_groups.GOOD)):
-        alone = model.at(ratios[i])
-        cosines[i], phases[i] = alone.groups[-1].cosine, alone.groups[-1].phase
-        losses[i], relative[i] = alone.loss, alone.gap / alone.loss
-    return PeelSweep(ratios, cosines, tuple(phases), losses, relative, model)
+def _solve_minority(model: Model, ratio: float) -> tuple[float, str, float, float]:
+    """Return cosine and phase of the minority, loss and relative gap at one ratio."""
+    if model.loss == "cross_entropy":
+        tau = compute_tau(model.classes, (model.weight_energy, model.feature_energy), model.loss)
+        # Also at a ratio of 1, where the minority is no group of its own.
+        A, B = float(model.majority), float(model.classes - model.majority)
+        pair = pair_of_sizes(A, B, 1 / ratio, tau)
+        if (found := solve_pair(pair)) is not None:
+            rows = pair_rows(pair, (ratio, 1.0), found)
+            _, group = describe_groups(rows, tau / model.classes, found.price)
+            return group.cosine, group.phase, found.loss, found.gap / found.loss
+    point = model.at(ratio)
+    group = point.groups[-1]
+    return group.cosine, group.phase, point.loss, point.gap / max(point.loss, 1e-300)
 
 
 def check_split(classes: int, majority: int) -> tuple[int, int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
+from scipy.optimize import brentq, newton
 
 from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeWarning
@@ -74,7 +75,10 @@ def find_collapse_ratio(peeled: Peeled) -> float | None:
         g = int(grouping.member[lightest])
         return g, float(grouping.alpha[g]) * (1 - loss.smoothing)
 
+    @cache
     def excess(log_ratio: float) -> float:
+        if not NEAREST <= log_ratio <= FARTHEST:
+            raise ValueError(log_ratio)
         grouping = group(_counts_at(peeled, log_ratio), loss)
         smallest, weight = smallest_of(grouping)
         shares = grouping.sizes, grouping.alpha, grouping.offsets
@@ -113,10 +117,9 @@ def find_vanishing_ratio(peeled: Peeled) -> float | None:
 
 def _majority_and_minority(peeled: Peeled) -> tuple[float, float] | None:
     """Return K_A and K_B of a two-group problem under plain cross-entropy."""
-    counts = peeled.counts
-    largest, smallest = (float((counts == end).sum()) for end in (counts.max(), counts.min()))
-    two = peeled.loss_name == "cross_entropy" and largest + smallest == len(counts)
-    return (largest, smallest) if two else None
+    if peeled.loss_name != "cross_entropy" or len(peeled.groups) != 2:
+        return None
+    return float(peeled.groups[0].classes), float(peeled.groups[1].classes)
 
 
 def _counts_at(peeled: Peeled, log_ratio: float) -> FloatArray:
@@ -125,25 +128,15 @@ def _counts_at(peeled: Peeled, log_ratio: float) -> FloatArray:
 
 
 def _root_near(function: Callable[[float], float], guess: float) -> float | None:
-    """Find a falling root by secants, as e^root; None where they do not lead to one.
+    """Find a root by secants, as e^root; None where they do not lead to one.
 
     The first slope is taken as −1, which is that of log α_s.
     """
-    if not NEAREST <= guess <= FARTHEST:
+    try:
+        second = guess + function(guess)
+        return math.exp(newton(function, guess, x1=second, tol=SHARP, maxiter=SECANTS))
+    except (RuntimeError, ValueError):  # no convergence, or beyond the ratios searched
         return None
-    here, value, slope = guess, function(guess), -1.0
-    for _ in range(SECANTS):
-        there = here - value / slope
-        if not NEAREST <= there <= FARTHEST:
-            return None
-        if abs(there - here) < SHARP:
-            return math.exp(there)
-        last, here, before = here, there, value
-        value = function(here)
-        slope = (value - before) / (here - last)
-        if not slope < 0:
-            return None
-    return None
 
 
 def _first_root(function: Callable[[float], float], *, sign_only: bool = False) -> float | None:
