@@ -71,7 +71,7 @@ class InlineWorkers:
         if not self.queue:
             return []
         job_id, job = self.queue.popleft()
-        return [perform(job_id, job, lambda news: None)]
+        return [perform(job_id, job, lambda progress: None, 0.0)]
 
     def close(self):
         self.queue.clear()

@@ -12,8 +12,7 @@ from lawscope.studies.collapse._networks import SIMPLEX
 from lawscope.studies.datasets import ImageData, TextData, samples_of
 from lawscope.studies.entry import pack, unpack
 from lawscope.studies.execute import execute
-from lawscope.studies.plan import Network, Training
-from lawscope.studies.tasks import LanguageModelling
+from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.training.recipe import Recipe
 from lawscope.training.recorders import ProgressRecorder, Recorder
 from lawscope.zoo.images.arrays import as_inputs

@@ -37,7 +37,7 @@ def test_run_from_python_with_two_processes(toys):
 def test_both_protocols_measure_the_same_networks_in_one_run(toys, monkeypatch):
     both = replace(find("toy/quick"), protocols=(AUTHORS, NETWORK))
     monkeypatch.setattr("toy_studies.toy.quick.STUDY", both)
-    monkeypatch.setattr("lawscope.studies.job.find", lambda name: both)
+    monkeypatch.setattr("lawscope.studies.scheduler.find", lambda name: both)
     monkeypatch.setattr("lawscope.studies.runner.Pool", InlinePool)
     result = run("toy/quick", preset="cpu", jobs=1, out=toys / "out")
     authors, network = result.numbers["authors"], result.numbers["network"]

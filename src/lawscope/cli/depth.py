@@ -114,7 +114,7 @@ def _draw(advice: DepthAdvice, path: Path, form: str) -> None:
 
     mpl.use("agg")
     from lawscope.files import write_whole
-    from lawscope.studies.job import draw
+    from lawscope.studies.figures import draw
 
     write_whole(draw(advice.plot().figure, form), path)
     sys.stderr.write(f"figure: {path}\n")

@@ -127,7 +127,7 @@ def figure(
 
     mpl.use("agg")
     from lawscope.files import write_whole
-    from lawscope.studies.job import draw
+    from lawscope.studies.figures import draw
     from lawscope.studies.result import load
 
     write_whole(draw(load(name, out, preset).plot(), form), path)

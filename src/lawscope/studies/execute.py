@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import samples_of
 from lawscope.studies.entry import Run, build_network
-from lawscope.studies.kinds import PREPARATIONS
 from lawscope.studies.plan import Training
+from lawscope.studies.registry import PREPARATIONS
 from lawscope.training.recorders import Records
 
 # Weights by the epoch after which they are.
@@ -31,8 +31,7 @@ def execute(
     One that diverged has a loss of NaN.
     """
     task = trainings[0].task
-    stacked = task.stacks(trainings[0])
-    if len(trainings) > 1 and not stacked:
+    if len(trainings) > 1 and not task.stacks(trainings[0]):
         # One after the other from drawing to end: dropout must not feel what was trained before.
         return [execute([training], starts, tick)[0] for training in trainings]
     begun = time.perf_counter()
@@ -50,11 +49,7 @@ def execute(
         tick(len(models))
 
     keep(0)
-    if stacked:
-        task.train_stack(trainings, models, after_epoch)
-    else:
-        note = records.note if trainings[0].recorders else None
-        task.train(trainings[0], models[0], after_epoch, note)
+    task.train(trainings, models, after_epoch, records.note if trainings[0].recorders else None)
     each = (time.perf_counter() - begun) / len(trainings)
     finished = zip(trainings, models, kept, strict=True)
     return [_finish(*one, each, records) for one in finished]

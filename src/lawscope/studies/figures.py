@@ -6,6 +6,7 @@ Nothing here goes through pyplot, so drawing leaves no state behind and needs no
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,13 @@ SMALL = 7.5
 # With seven colours, no two of 35 classes look the same.
 MARKERS = "os^Dv"
 PICTURES_PER_ROW = 4
+
+
+def draw(figure: Figure, form: str) -> bytes:
+    """Return a figure as the bytes of a file of the form ``pdf``, ``png`` or ``svg``."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=form, dpi=150, bbox_inches="tight")
+    return buffer.getvalue()
 
 
 def grid(

@@ -42,7 +42,6 @@ PARTS = ("entries", "locks", "unfinished", "uses")
 # A study that was stopped half-way can be taken up again for so long.
 UNFINISHED_DAYS = 30.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class FullDiskError(LawscopeError):
@@ -109,7 +108,7 @@ class Store:
 
     def read(self, training: Training) -> entry.Packed:
         """Read and check the entry of a training."""
-        return entry.read(self.place(training.key), training)
+        return entry.read(self.place(training.key), training.to_dict(), training.kept)
 
     def run(self, training: Training) -> entry.Run:
         """Return the finished training; what a :class:`~lawscope.studies.lab.Lab` reads."""
@@ -158,27 +157,25 @@ class Store:
     # Writing; the caller holds the lock of the entry.
 
     def write(self, packed: entry.Packed) -> None:
-        """Keep an entry, whole or not at all."""
-        with self._access("written"), self._temporary(packed.record["key"]) as folder:
+        """Keep an entry, whole or not at all, unless one as good is there."""
+        record = packed.record
+        place = self.place(record["key"])
+        with self._access("written"), self._temporary(record["key"]) as folder:
             entry.write(packed, Path(folder))
-            self._put_in_place(Path(folder), packed)
-
-    def _put_in_place(self, temporary: Path, packed: entry.Packed) -> None:
-        """Rename an entry into place, unless one as good is there; one with fewer epochs goes."""
-        place = self.place(packed.record["key"])
-        try:
-            temporary.rename(place)
-            return
-        except OSError as error:
-            if error.errno not in TAKEN:
-                raise
-        try:
-            entry.read_for(place, packed.record["settings"], packed.record["kept"])
-        except entry.DamagedEntryError:
-            entry.replace_entry(place, temporary)
-        else:
-            words = f"{place} was trained twice: another machine did not see its lock. One is kept."
-            warnings.warn(words, LawscopeWarning, stacklevel=4)
+            try:
+                Path(folder).rename(place)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            try:
+                entry.read(place, record["settings"], record["kept"])
+            except entry.DamagedEntryError:
+                # Or it keeps fewer epochs.
+                entry.replace_entry(place, Path(folder))
+                return
+        words = f"{place} was trained twice: another machine did not see its lock. One is kept."
+        warnings.warn(words, LawscopeWarning, stacklevel=3)
 
     def remove_damaged(self, training: Training) -> None:
         """Remove the entry of a training if it is damaged, with a warning.
@@ -240,17 +237,14 @@ class Store:
         the last 30 days.
         """
         kept = {key for use in self.uses() if use.kept for key in use.entries}
-        entries = removed = 0
-        for key in self.entries():
-            size = self.size(key)
-            if self._remove_garbage(key, needed=key in kept, dry_run=dry_run):
-                entries, removed = entries + 1, removed + size
-        leftovers, left = self._remove_leftovers(dry_run)
+        sizes = {key: self.size(key) for key in self.entries()}
+        gone = [k for k in sizes if self._remove_garbage(k, needed=k in kept, dry_run=dry_run)]
+        leftovers = self._remove_leftovers(dry_run)
         if not dry_run:
             for use in self.uses():
                 if not use.kept:
                     self._use_file(use).unlink(missing_ok=True)
-        return Removed(entries, leftovers, removed + left)
+        return Removed(len(gone), len(leftovers), sum(sizes[k] for k in gone) + sum(leftovers))
 
     def _remove_garbage(self, key: str, *, needed: bool, dry_run: bool) -> bool:
         """Remove an entry unless a process has it or it is needed; return whether it did."""
@@ -265,9 +259,9 @@ class Store:
         finally:
             lock.release()
 
-    def _remove_leftovers(self, dry_run: bool) -> tuple[int, int]:
-        """Remove half-written entries of processes that are gone; return how many, and bytes."""
-        count = total = 0
+    def _remove_leftovers(self, dry_run: bool) -> list[int]:
+        """Remove half-written entries of processes that are gone; return their sizes."""
+        sizes = []
         paths = list((self.folder / "unfinished").iterdir())
         # After the list: who writes one of these has held its lock since before.
         locked = set(self.locked())
@@ -278,8 +272,8 @@ class Store:
             if not dry_run:
                 shutil.rmtree(path, ignore_errors=True)
             if dry_run or not path.exists():
-                count, total = count + 1, total + size
-        return count, total
+                sizes.append(size)
+        return sizes
 
     def _use_file(self, use: Use) -> Path:
         name = hashlib.sha256(use.result.encode()).hexdigest()[:24]
@@ -295,10 +289,8 @@ class Store:
                 raise LawscopeError(f"{folder} is a file; choose a folder for the store.")
             found = self._format()
             # Another process may be making the store just now.
-            known = (*PARTS, MARK)
-            new = not folder.exists() or all(
-                path.name in known or path.name.startswith(TEMPORARY) for path in folder.iterdir()
-            )
+            inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
+            new = all(n in (*PARTS, MARK) or n.startswith(TEMPORARY) for n in inside)
         if found is None and not new:
             raise LawscopeError(
                 f"{folder} holds other things and is not a store of lawscope; choose an empty or "

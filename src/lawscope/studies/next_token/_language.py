@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lawscope.studies.datasets import TextData
 from lawscope.studies.panels import presets, quietly
-from lawscope.studies.plan import Network, Training
+from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.studies.study import Numbers
-from lawscope.studies.tasks import LanguageModelling
 from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
