@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -130,11 +131,9 @@ def fitted(values: Sequence[float]) -> list[float]:
         >>> [round(v, 12) for v in fitted([8.0, 4.0, 2.0])]
         [8.0, 4.0, 2.0]
     """
-    logs = [math.log(value) for value in values]
-    middle, mean = (len(logs) - 1) / 2, math.fsum(logs) / len(logs)
-    spread = math.fsum((i - middle) ** 2 for i in range(len(logs)))
-    slope = math.fsum((i - middle) * log for i, log in enumerate(logs)) / spread
-    return [math.exp(mean + slope * (i - middle)) for i in range(len(logs))]
+    logs, places = [math.log(value) for value in values], range(len(values))
+    slope, start = statistics.linear_regression(places, logs)
+    return [math.exp(start + slope * place) for place in places]
 
 
 def law_note(row: Row) -> str:
@@ -169,32 +168,20 @@ def _between(row: Row, name: str) -> str:
 
 def style_axis(axis: Axes, title: str = "") -> None:
     """A log scale, whole layer indices, a light grid; call it when everything is drawn."""
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    def write(value: float, otherwise: str) -> str:
+        # Where there are few powers of ten to write, plain numbers between them are written.
+        low, high = axis.get_ylim()
+        return f"{value:g}" if high < 100 * low else otherwise
 
     axis.set_yscale("log")
-    _write_more_numbers(axis)
+    axis.yaxis.set_major_formatter(lambda v, _: write(v, f"$10^{{{math.log10(v):.0f}}}$"))
+    axis.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.yaxis.set_minor_formatter(lambda v, _: write(v, ""))
+    axis.tick_params(axis="y", which="minor", labelsize=8, color=SOFT)
     axis.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     plain_axis(axis, title)
-
-
-def _write_more_numbers(axis: Axes) -> None:
-    """Where there are few powers of ten to write, plain numbers between them are written."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    def narrow() -> bool:
-        low, high = axis.get_ylim()
-        return high < 100 * low
-
-    def power(value: float, _: int | None) -> str:
-        return f"{value:g}" if narrow() else f"$10^{{{math.log10(value):.0f}}}$"
-
-    def between(value: float, _: int | None) -> str:
-        return f"{value:g}" if narrow() else ""
-
-    axis.yaxis.set_major_formatter(FuncFormatter(power))
-    axis.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
-    axis.yaxis.set_minor_formatter(FuncFormatter(between))
-    axis.tick_params(axis="y", which="minor", labelsize=8, color=SOFT)
 
 
 def plain_axis(axis: Axes, title: str = "") -> None:

@@ -24,7 +24,6 @@ from lawscope.studies.plan import Training
 from lawscope.studies.study import NotTried, Numbers, is_number, per_seed
 
 if TYPE_CHECKING:
-    from lawscope.laws.separation.result import Separation
     from lawscope.studies.lab import Lab
 
 Settings = Mapping[str, Any]
@@ -50,9 +49,8 @@ def presets(
         >>> presets({"epochs": 600, "seeds": 3}, smoke={"epochs": 2})["smoke"]
         {'epochs': 2, 'seeds': 3}
     """
-    return {
-        "paper": dict(paper), "cpu": {**paper, **(cpu or {})}, "smoke": {**paper, **(smoke or {})},
-    }  # fmt: skip
+    changed = {"paper": {}, "cpu": cpu or {}, "smoke": smoke or {}}
+    return {preset: {**paper, **changes} for preset, changes in changed.items()}
 
 
 class Panels:
@@ -83,12 +81,11 @@ class Panels:
 
     def measure(self, lab: Lab) -> Numbers:
         """Return ``{"panels": [{cell, "chosen": [row per seed], "runs": [all]}]}``."""
-        settings = lab.settings
-        panels = [
-            {**cell, **choice(lab, self.candidates(settings, **cell))}
-            for cell in self.cells(settings)
-        ]
-        return {"panels": panels}
+
+        def panel(cell: dict[str, Any]) -> Numbers:
+            return {**cell, **choice(lab, self.candidates(lab.settings, **cell))}
+
+        return {"panels": list(map(panel, self.cells(lab.settings)))}
 
 
 def label_of(row: Row, label: Label) -> str:
@@ -113,12 +110,11 @@ def by_panel(
         >>> by_panel([{"depth": 8, "chosen": rows}], "{depth} layers", "r")
         {'8 layers': [-0.99, None]}
     """
-    found = {
-        label_of(panel, label): [
-            number_of(row, name) if row["fits"] or not fitting else None for row in panel["chosen"]
-        ]
-        for panel in panels
-    }
+
+    def read(row: Row) -> Any:
+        return number_of(row, name) if row["fits"] or not fitting else None
+
+    found = {label_of(panel, label): list(map(read, panel["chosen"])) for panel in panels}
     if not found:
         raise NotTried("this preset has no such panel")
     return found
@@ -146,14 +142,13 @@ def compare(
         ([-0.5, None, -0.5], [3.0, 3.0, 3.0])
     """
     theirs = {row["seed"]: row for row in b}
-    found: list[float | None] = []
-    for ours in a:
-        pair = (ours, theirs[ours["seed"]])
-        first, second = (number_of(row, name) for row in pair)
-        usable = not fitting or all(row["fits"] for row in pair)
-        both = usable and first is not None and second is not None
-        found.append(how(first, second) if both else None)
-    return found
+
+    def compared(*pair: Row) -> float | None:
+        numbers = [number_of(row, name) for row in pair]
+        usable = None not in numbers and (not fitting or all(row["fits"] for row in pair))
+        return how(*numbers) if usable else None
+
+    return [compared(row, theirs[row["seed"]]) for row in a]
 
 
 def middle(values: Iterable[float | None]) -> float:
@@ -175,10 +170,9 @@ def mean(rows: Sequence[Row], name: str) -> float:
         0.5
     """
     values = [row.get(name) for row in rows]
-    there = [value for value in values if value is not None]
-    if len(there) < len(values) or not there:
+    if not values or None in values:
         raise NotTried(f"a network has no {name}")
-    return float(sum(there)) / len(there)
+    return float(sum(values)) / len(values)
 
 
 def spread(
@@ -193,10 +187,9 @@ def spread(
     """
     values = [row.get(name) for row in rows]
     base = [0.0] * len(values) if over is None else [row.get(name) for row in over]
-    pairs = [(a, b) for a, b in zip(values, base, strict=True) if a is not None and b is not None]
-    if not pairs or len(pairs) < len(values):
+    if not values or None in (*values, *base):
         return MISSING
-    found = [scale * (a - b) for a, b in pairs]
+    found = [scale * (a - b) for a, b in zip(values, base, strict=True)]
     text = fixed(statistics.median(found), decimals)
     if len(found) == 1:
         return text
@@ -322,20 +315,35 @@ def sweep(training: Training, rates: Iterable[float], seeds: int = 1) -> list[Tr
 def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
     """What a study keeps of one network: how it was trained, how it ended, and the law on it.
 
-    ``how`` goes to :meth:`Lab.separation`. A training that diverged has no law: its numbers are
-    None and its verdict is "diverged".
+    The law as JSON values: D per station, r, ρ, half-life, their 95 % intervals, verdict. ``how``
+    goes to :meth:`Lab.separation`. A training that diverged has no law: its numbers are None and
+    its verdict is "diverged".
     """
+    # Here, because listing studies must not wait for numpy.
+    from lawscope.documents import drop_non_finite
+
     lab.tell(f"measuring {training.describe()}")
     run = lab.run(training)
-    ending = {
+    numbers: Numbers = {
         "lr": training.recipe.lr, "seed": training.seed, "loss": run.loss, "accuracy": run.accuracy,
         "test_accuracy": run.test_accuracy, "fits": run.accuracy >= FITS,
+        "D": None, "D_interval": None, "r": None, "rho": None, "half_life": None, "interval": {},
+        "verdict": "diverged", "warnings": [],
     }  # fmt: skip
-    if not math.isfinite(run.loss):
-        return {**_jsonable(ending), **_DIVERGED}
-    with quietly():
-        law = lab.separation(training, **how)
-    return {**_jsonable(ending), **law_numbers(law)}
+    if math.isfinite(run.loss):
+        with quietly():
+            law = lab.separation(training, **how)
+        fit, ends = law.fit, law.fit.interval
+        names = {"r": "pearson", "rho": "rho", "half_life": "half_life"}
+        numbers |= {
+            "D": law.values.tolist(),
+            "D_interval": None if law.interval is None else law.interval.tolist(),
+            "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
+            "interval": {short: ends[name] for short, name in names.items() if name in ends},
+            "verdict": law.verdict, "warnings": list(law.warnings),
+        }  # fmt: skip
+    cleaned: Numbers = drop_non_finite(numbers)
+    return cleaned
 
 
 @contextmanager
@@ -344,25 +352,6 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LawscopeWarning)
         yield
-
-
-_DIVERGED: Numbers = {
-    "D": None, "D_interval": None, "r": None, "rho": None, "half_life": None, "interval": {},
-    "verdict": "diverged", "warnings": [],
-}  # fmt: skip
-
-
-def law_numbers(law: Separation) -> Numbers:
-    """The law as JSON values: D per station, r, ρ, half-life, their 95 % intervals, verdict."""
-    fit = law.fit
-    interval = {"r": "pearson", "rho": "rho", "half_life": "half_life"}
-    return _jsonable({
-        "D": law.values.tolist(),
-        "D_interval": None if law.interval is None else law.interval.tolist(),
-        "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
-        "interval": {k: fit.interval[n] for k, n in interval.items() if n in fit.interval},
-        "verdict": law.verdict, "warnings": list(law.warnings),
-    })  # fmt: skip
 
 
 def straightest(runs: Sequence[Numbers]) -> Numbers:
@@ -398,7 +387,7 @@ def pick(panels: Iterable[Numbers], **where: Any) -> Numbers:
         -0.99
     """
     for panel in panels:
-        if all(panel[name] == value for name, value in where.items()):
+        if where.items() <= panel.items():
             return panel
     wanted = ", ".join(f"{name} {value}" for name, value in where.items())
     raise NotTried(f"this preset has no panel {wanted}")
@@ -411,11 +400,3 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     from scipy.stats import spearmanr
 
     return round(float(spearmanr(a, b).statistic), 12)
-
-
-def _jsonable(values: Numbers) -> Numbers:
-    # Here, because listing studies must not wait for numpy.
-    from lawscope.documents import drop_non_finite
-
-    cleaned: Numbers = drop_non_finite(values)
-    return cleaned

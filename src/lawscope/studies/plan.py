@@ -195,10 +195,12 @@ class Training:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the weights depend on, as it comes back from a file of JSON."""
-        document: dict[str, Any] = json.loads(
-            json.dumps({"revision": REVISION, **self._settings()})
-        )
+        document: dict[str, Any] = json.loads(self._text())
         return document
+
+    def _text(self) -> str:
+        settings = {"revision": REVISION, **self._settings()}
+        return json.dumps(settings, sort_keys=True, separators=(",", ":"))
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -226,8 +228,7 @@ class Training:
     @property
     def key(self) -> str:
         """The first 24 digits of the SHA-256 of :meth:`to_dict`: the name in the store."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
+        return hashlib.sha256(self._text().encode()).hexdigest()[:24]
 
     @property
     def shape(self) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.plan import Training
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from lawscope.studies.lab import Lab
 
-Preset = Literal["smoke", "cpu", "paper"]
-PRESETS: tuple[Preset, ...] = ("smoke", "cpu", "paper")
+PRESETS = ("smoke", "cpu", "paper")
 AUTHORS, NETWORK = "authors", "network"
 Numbers = dict[str, Any]
 HOLDS, FAILS, OPEN, NOT_TRIED = "holds", "does not hold", "open", "not tried"
@@ -89,13 +88,14 @@ class Claim:
             raise ValueError("there are no panels to judge, or one has no seeds")
         if all(all(each) for each in passing.values()):
             return HOLDS, ""
-        failing = [label for label, each in passing.items() if not any(each)]
-        if failing:
-            return FAILS, f"in {', '.join(failing)}" if len(measured) > 1 else ""
-        mixed = {label: each for label, each in passing.items() if not all(each)}
-        places = {label: f" in {label}" if len(measured) > 1 else "" for label in mixed}
-        parts = (f"{sum(m)} of {len(m)} seeds pass{places[label]}" for label, m in mixed.items())
-        return OPEN, "; ".join(parts)
+        several = len(measured) > 1
+        if failing := [label for label, each in passing.items() if not any(each)]:
+            return FAILS, f"in {', '.join(failing)}" if several else ""
+        return OPEN, "; ".join(
+            f"{sum(each)} of {len(each)} seeds pass" + (f" in {label}" if several else "")
+            for label, each in passing.items()
+            if not all(each)
+        )
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,14 @@ class Check:
 
     def judge(self, numbers: Numbers) -> Column:
         """Return whether it passes; of panels, whether every number does."""
-        return _evaluate(self, numbers, self._verdict)
 
-    def _verdict(self, measured: Any) -> tuple[str, str]:
-        if not isinstance(measured, Mapping):
-            return (PASSES if self.holds(measured) else BROKEN), ""
-        values = [v for panel in measured.values() for v in per_seed(panel)]
-        passed = bool(values) and all(is_number(v) and self.holds(v) for v in values)
-        return (PASSES if passed else BROKEN), ""
+        def passes(measured: Any) -> bool:
+            if not isinstance(measured, Mapping):
+                return self.holds(measured)
+            values = [v for panel in measured.values() for v in per_seed(panel)]
+            return bool(values) and all(is_number(v) and self.holds(v) for v in values)
+
+        return _evaluate(self, numbers, lambda m: (PASSES if passes(m) else BROKEN, ""))
 
 
 @dataclass(frozen=True)
