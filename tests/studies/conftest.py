@@ -83,5 +83,11 @@ def inline():
 
 
 @pytest.fixture
+def inline_pool(monkeypatch, inline):
+    """Studies are run in this process, which sees what a test has patched."""
+    monkeypatch.setattr("lawscope.studies.runner.Pool", lambda size: inline)
+
+
+@pytest.fixture
 def bench(toys, inline):
     return Bench(Store(toys / "store"), inline)

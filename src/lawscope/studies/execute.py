@@ -50,9 +50,9 @@ def execute(
 
     keep(0)
     task.train(trainings, models, after_epoch, records.note if trainings[0].recorders else None)
-    each = (time.perf_counter() - begun) / len(trainings)
-    finished = zip(trainings, models, kept, strict=True)
-    return [_finish(*one, each, records) for one in finished]
+    seconds = (time.perf_counter() - begun) / len(trainings)
+    runs = zip(trainings, models, kept, strict=True)
+    return [_evaluate(*each, seconds, records) for each in runs]
 
 
 def estimate_seconds(training: Training) -> float:
@@ -67,7 +67,14 @@ def _prepare(training: Training, starts: Mapping[str, Run]) -> nn.Module:
     torch.manual_seed(training.seed)
     model = build_network(training.network)
     if training.start is not None:
-        _copy(starts[training.start.key].network(), model, training.copied)
+        source = starts[training.start.key].network().children()
+        for there, here in list(zip(source, model.children(), strict=False))[: training.copied]:
+            try:
+                here.load_state_dict(there.state_dict())
+            except RuntimeError as error:
+                raise LawscopeError(
+                    "A network can only begin from one whose copied layers have the same shapes."
+                ) from error
     if training.trained is not None:
         first, last = training.trained
         for index, child in enumerate(model.children()):
@@ -77,18 +84,8 @@ def _prepare(training: Training, starts: Mapping[str, Run]) -> nn.Module:
     return model.train()
 
 
-def _copy(source: nn.Module, target: nn.Module, layers: int | None) -> None:
-    for there, here in list(zip(source.children(), target.children(), strict=False))[:layers]:
-        try:
-            here.load_state_dict(there.state_dict())
-        except RuntimeError as error:
-            raise LawscopeError(
-                "A network can only begin from one whose copied layers have the same shapes."
-            ) from error
-
-
 @torch.no_grad()
-def _finish(
+def _evaluate(
     training: Training, model: nn.Module, kept: Kept, seconds: float, records: Records
 ) -> Run:
     data, evaluate = samples_of(training.data), training.task.evaluate

@@ -125,29 +125,14 @@ def draw_curve(
 
 
 def fitted(values: Sequence[float]) -> list[float]:
-    """The least-squares line through log D, at every station.
-
-    Example:
-        >>> [round(v, 12) for v in fitted([8.0, 4.0, 2.0])]
-        [8.0, 4.0, 2.0]
-    """
+    """The least-squares line through log D, at every station."""
     logs, places = [math.log(value) for value in values], range(len(values))
     slope, start = statistics.linear_regression(places, logs)
     return [math.exp(start + slope * place) for place in places]
 
 
 def law_note(row: Row) -> str:
-    """What stands in the corner of a panel: r, ρ, their intervals, the verdict.
-
-    Example:
-        >>> row = {"r": -0.9987, "rho": 0.42, "interval": {"r": [-0.9991, -0.998]},
-        ...        "verdict": "holds", "fits": False, "accuracy": 0.957}
-        >>> print(law_note(row))
-        r = −0.999 [−0.999, −0.998]
-        ρ = 0.420
-        the law holds
-        fits 95.7 % of the samples
-    """
+    """What stands in the corner of a panel: r, ρ, their intervals, the verdict."""
     if row["r"] is None:
         return "the training diverged" if row["verdict"] == "diverged" else "no line: D has no log"
     lines = [f"r = {_between(row, 'r')}", f"ρ = {_between(row, 'rho')}"]
@@ -206,14 +191,7 @@ def label_outside(axes: Sequence[Sequence[Axes]], x: str = X_LABEL, y: str = Y_L
 
 
 def colours(count: int, graded: bool = False) -> list[str]:
-    """As many colours as asked for: distinct ones, or along viridis without its pale end.
-
-    Example:
-        >>> colours(2)
-        ['#0072B2', '#D55E00']
-        >>> len(set(colours(12, graded=True)))
-        12
-    """
+    """As many colours as asked for: distinct ones, or along viridis without its pale end."""
     if count <= len(COLOURS) and not graded:
         return list(COLOURS[:count])
     from matplotlib import colormaps
@@ -226,11 +204,6 @@ def note(what: str, claim: Claim, numbers: Numbers, write: Callable[[Any], str] 
     """Write what was measured for a claim, as the tables of claims do.
 
     Verdicts do not stand in figures: they depend on the preset, and the table beside has them.
-
-    Example:
-        >>> claim = Claim("at least ten times", "", lambda n: n["ratio"], lambda x: x >= 10)
-        >>> note("D of width 20 over width 100", claim, {"ratio": [15.0, 12.0, 18.0]})
-        'D of width 20 over width 100: 15.0 [12.0, 18.0]'
     """
     try:
         return f"{what}: {write(claim.value(numbers))}"

@@ -43,12 +43,7 @@ FITS = 0.99
 def presets(
     paper: Settings, cpu: Settings | None = None, smoke: Settings | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of every preset: the paper's, and what the others change of them.
-
-    Example:
-        >>> presets({"epochs": 600, "seeds": 3}, smoke={"epochs": 2})["smoke"]
-        {'epochs': 2, 'seeds': 3}
-    """
+    """Return the settings of every preset: the paper's, and what the others change of them."""
     changed = {"paper": {}, "cpu": cpu or {}, "smoke": smoke or {}}
     return {preset: {**paper, **changes} for preset, changes in changed.items()}
 
@@ -58,14 +53,6 @@ class Panels:
 
     ``candidates(settings, **cell)`` returns the trainings of one panel, one for each learning rate
     and seed; ``axes`` are the names in a cell with those of their lists in the settings.
-
-    Example:
-        >>> from lawscope.studies.plan import Network
-        >>> def candidates(settings, depth):
-        ...     return sweep(Training(Network.of("feedforward", depth=depth)), [1e-3, 3e-3])
-        >>> panels = Panels(candidates, depth="depths")
-        >>> panels.cells({"depths": [4, 8]}), len(panels.plan({"depths": [4, 8]}))
-        ([{'depth': 4}, {'depth': 8}], 4)
     """
 
     def __init__(self, candidates: Callable[..., Sequence[Training]], **axes: str) -> None:
@@ -104,11 +91,6 @@ def by_panel(
     """Return one number of the chosen networks, one per seed, by the label of their panel.
 
     A network that does not fit its training set has None, unless ``fitting`` is False.
-
-    Example:
-        >>> rows = [{"fits": True, "r": -0.99}, {"fits": False, "r": -0.98}]
-        >>> by_panel([{"depth": 8, "chosen": rows}], "{depth} layers", "r")
-        {'8 layers': [-0.99, None]}
     """
 
     def read(row: Row) -> Any:
@@ -133,13 +115,6 @@ def compare(
     """Compare one number of the networks ``a`` with that of ``b``, seed by seed.
 
     None where a network lacks the number or, unless ``fitting`` is False, does not fit.
-
-    Example:
-        >>> import operator
-        >>> a = [{"seed": s, "r": -0.75, "fits": s != 1} for s in range(3)]
-        >>> b = [{"seed": s, "r": -0.25, "fits": True} for s in (2, 1, 0)]
-        >>> compare(a, b, "r", operator.sub), compare(a, b, "r", operator.truediv, fitting=False)
-        ([-0.5, None, -0.5], [3.0, 3.0, 3.0])
     """
     theirs = {row["seed"]: row for row in b}
 
@@ -152,23 +127,13 @@ def compare(
 
 
 def middle(values: Iterable[float | None]) -> float:
-    """Return the median of the numbers there are; NaN without any.
-
-    Example:
-        >>> middle([3.0, None, 1.0, 2.0])
-        2.0
-    """
+    """Return the median of the numbers there are; NaN without any."""
     there = [v for v in values if v is not None and not math.isnan(v)]
     return statistics.median(there) if there else math.nan
 
 
 def mean(rows: Sequence[Row], name: str) -> float:
-    """Return the mean over seeds.
-
-    Example:
-        >>> mean([{"cosine": 0.25}, {"cosine": 0.75}], "cosine")
-        0.5
-    """
+    """Return the mean over seeds."""
     values = [row.get(name) for row in rows]
     if not values or None in values:
         raise NotTried(f"a network has no {name}")
@@ -179,12 +144,7 @@ def spread(
     rows: Sequence[Row], name: str, decimals: int, scale: float = 1.0,
     over: Sequence[Row] | None = None,
 ) -> str:  # fmt: skip
-    """Write median [min, max] over seeds, or of the differences to other networks, seed by seed.
-
-    Example:
-        >>> spread([{"a": 0.25}, {"a": 0.75}], "a", 1, 100)
-        '50.0 [25.0, 75.0]'
-    """
+    """Write median [min, max] over seeds, or of the differences to other networks, seed by seed."""
     values = [row.get(name) for row in rows]
     base = [0.0] * len(values) if over is None else [row.get(name) for row in over]
     if not values or None in (*values, *base):
@@ -232,11 +192,6 @@ def collect(
     """Return the value of a sentence: one number of every row of ``numbers[rows]``, by label.
 
     Rows of the same label are seeds; a function may return a list over seeds.
-
-    Example:
-        >>> numbers = {"programs": [{"K": 3, "gap": 0.1}, {"K": 3, "gap": 0.2}, {"K": 4, "gap": 0}]}
-        >>> collect("programs", "K = {K}", "gap")(numbers)
-        {'K = 3': [0.1, 0.2], 'K = 4': [0]}
     """
 
     def read(numbers: Numbers) -> dict[str, list[Any]]:
@@ -251,15 +206,7 @@ def collect(
 
 
 def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
-    """Return the answer to a question: whether the numbers pass, and in which panels not.
-
-    Example:
-        >>> rises = yes_or_no(lambda x: x > 0)
-        >>> rises({"a": [1.0, 2.0]}), rises(-1.0), rises({"a": [1.0, None, 2.0]})
-        ('yes', 'no', 'in 2 of 3 cases')
-        >>> rises({"a": [1.0, -2.0], "b": [1.0], "c": [None]})
-        'yes in b; no in c; 1 of 2 in a'
-    """
+    """Return the answer to a question: whether the numbers pass, and in which panels not."""
 
     def answer(measured: Any) -> str:
         panels = measured if isinstance(measured, Mapping) else {"": measured}
@@ -283,12 +230,7 @@ def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
 
 
 def medians(measured: Mapping[str, Any]) -> str:
-    """Return the answer to a question about the size of a number: its medians over the panels.
-
-    Example:
-        >>> medians({"a": [1.0, 2.0, 9.0], "b": [4.0]}), medians({"a": [1.5]})
-        ('2.00 to 4.00', '1.50')
-    """
+    """Return the answer to a question about the size of a number: its medians over the panels."""
     found = sorted(middle(per_seed(values)) for values in measured.values())
     ends = dict.fromkeys(brief(value) for value in (found[0], found[-1]))
     return " to ".join(ends)
@@ -298,12 +240,6 @@ def sweep(training: Training, rates: Iterable[float], seeds: int = 1) -> list[Tr
     """The same training with every learning rate and seed.
 
     A seed is that of the first weights and of the order of the samples; the data stays the same.
-
-    Example:
-        >>> from lawscope.studies.plan import Network
-        >>> net = Training(Network.of("feedforward", depth=4))
-        >>> [(t.recipe.lr, t.seed, t.recipe.seed) for t in sweep(net, [0.1, 0.3], seeds=2)]
-        [(0.1, 0, 0), (0.3, 0, 0), (0.1, 1, 1), (0.3, 1, 1)]
     """
     return [
         replace(training, seed=seed, recipe=replace(training.recipe, lr=lr, seed=seed))
@@ -380,12 +316,7 @@ def training_of(row: Numbers, trainings: Iterable[Training]) -> Training:
 
 
 def pick(panels: Iterable[Numbers], **where: Any) -> Numbers:
-    """Return the panel with these settings.
-
-    Example:
-        >>> pick([{"depth": 4, "r": -0.9}, {"depth": 8, "r": -0.99}], depth=8)["r"]
-        -0.99
-    """
+    """Return the panel with these settings."""
     for panel in panels:
         if where.items() <= panel.items():
             return panel
