@@ -16,7 +16,7 @@ def lawscope(toys, monkeypatch, call_lawscope):
     return partial(call_lawscope, "study")
 
 
-def test_run_show_figure_status_gc(lawscope, toys):
+def test_run_show_figure_status_gc(lawscope, toys, inline_pool):
     code, out, err = lawscope("run", "toy/quick", "--preset", "smoke", "--jobs", 1)
     assert code == 0, err
     assert err == ""

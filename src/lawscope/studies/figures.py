@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lawscope.formatting import MISSING, fixed, percent
@@ -70,9 +70,9 @@ def law_grid(panels: Sequence[Sequence[tuple[str, Sequence[Row]]]], title: str =
     return figure
 
 
-def law_panel(axis: Axes, row: Row, title: str = "", color: str = COLOURS[0]) -> None:
+def law_panel(axis: Axes, row: Row, title: str = "") -> None:
     """One network: D with its interval, the fitted line, and r, ρ and verdict in the corner."""
-    draw_curve(axis, row, color=color, line=True)
+    draw_curve(axis, row, color=COLOURS[0], line=True)
     style_axis(axis, title)
     corner(axis, law_note(row), y=0.96, va="top", linespacing=1.35)
 
@@ -200,13 +200,13 @@ def colours(count: int, graded: bool = False) -> list[str]:
     return [to_hex(colormaps["viridis"](0.88 * i / max(1, count - 1))) for i in range(count)]
 
 
-def note(what: str, claim: Claim, numbers: Numbers, write: Callable[[Any], str] = brief) -> str:
+def note(what: str, claim: Claim, numbers: Numbers) -> str:
     """Write what was measured for a claim, as the tables of claims do.
 
     Verdicts do not stand in figures: they depend on the preset, and the table beside has them.
     """
     try:
-        return f"{what}: {write(claim.value(numbers))}"
+        return f"{what}: {brief(claim.value(numbers))}"
     except NotTried:
         return f"{what}: {NOT_TRIED}"
 

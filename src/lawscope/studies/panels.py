@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lawscope.errors import LawscopeWarning
 from lawscope.formatting import MISSING, fixed, number
 from lawscope.studies.plan import Training
-from lawscope.studies.study import NotTried, Numbers, is_number, per_seed
+from lawscope.studies.study import NotTried, Numbers, is_number, per_seed, which_pass
 
 if TYPE_CHECKING:
     from lawscope.studies.lab import Lab
@@ -210,13 +210,9 @@ def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
 
     def answer(measured: Any) -> str:
         panels = measured if isinstance(measured, Mapping) else {"": measured}
-        passing = {
-            label: [v is not None and bool(test(v)) for v in per_seed(values)]
-            for label, values in panels.items()
-        }
         words = {
             label: "yes" if all(each) else f"{sum(each)} of {len(each)}" if any(each) else "no"
-            for label, each in passing.items()
+            for label, each in which_pass(panels, test).items()
         }
         kinds = sorted(set(words.values()), key=lambda word: (word != "yes", word != "no", word))
         if len(kinds) == 1:

@@ -188,7 +188,8 @@ def serve(connection: Connection) -> None:
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     with suppress(EOFError, ConnectionError):
         while True:
-            connection.send(perform(*connection.recv(), connection.send, REPORT_SECONDS))
+            job_id, job = connection.recv()
+            connection.send(perform(job_id, job, connection.send, REPORT_SECONDS))
 
 
 def perform(job_id: int, job: Job, send: Callable[[Progress], Any], every: float) -> Event:

@@ -11,23 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.studies import result as saved
 from lawscope.studies.datasets import find_absent
 from lawscope.studies.entry import today
 from lawscope.studies.plan import with_starts
 from lawscope.studies.pool import Pool, Workers, usable_cores
 from lawscope.studies.ray import RayWorkers, check_place
 from lawscope.studies.registry import check_preset, choose, find
-from lawscope.studies.result import (
-    DEFAULT_OUT,
-    FAILED,
-    StudyResult,
-    judge,
-    result_file,
-    save,
-    save_family,
-    summary_file,
-    without_numbers,
-)
+from lawscope.studies.result import DEFAULT_OUT, FAILED, StudyResult
 from lawscope.studies.scheduler import Failure, Measured, PlannedStudy, Scheduler
 from lawscope.studies.store import Store
 from lawscope.studies.study import NOT_TRIED, Judgement
@@ -105,7 +96,7 @@ def run_many(
     if target not in chosen:
         for family in dict.fromkeys(name.partition("/")[0] for name in chosen):
             own = [r for r in results if r.name.startswith(f"{family}/")]
-            save_family(own, summary_file(Path(out), own[0].name, preset))
+            saved.save_family(own, saved.summary_file(Path(out), own[0].name, preset))
     return results
 
 
@@ -131,16 +122,16 @@ class Runner:
                 planned.append(PlannedStudy(name, settings, needed))
             except Exception as error:  # one study's mistake must not stop the others
                 why = f"plan: {type(error).__name__}: {error}"
-                self.results[name] = without_numbers(name, self.preset, settings, FAILED, why)
+                self.results[name] = saved.without_numbers(name, self.preset, settings, FAILED, why)
         absent = find_absent({t.data for study in planned for t in study.needed.values()})
         studies = []
         for study in planned:
             name, sources = study.name, {t.data.source for t in study.needed.values()}
             if why := " ".join(absent[source] for source in absent if source in sources):
                 named = (name, self.preset, study.settings)
-                self.results[name] = without_numbers(*named, NOT_TRIED, why)
+                self.results[name] = saved.without_numbers(*named, NOT_TRIED, why)
                 continue
-            result = result_file(self.out, name, self.preset)
+            result = saved.result_file(self.out, name, self.preset)
             self.store.note_use(name, self.preset, result, study.needed)
             studies.append(study)
         return studies
@@ -164,13 +155,14 @@ class Runner:
     def finish(self, study: PlannedStudy, outcome: Measured | Failure) -> None:
         named = (study.name, self.preset, study.settings)
         if isinstance(outcome, Failure):
-            result = without_numbers(*named, FAILED, outcome.why, outcome.trace)
+            result = saved.without_numbers(*named, FAILED, outcome.why, outcome.trace)
         else:
             seconds = self._core_seconds(study) + outcome.seconds
-            result = judge(StudyResult(*named, outcome.numbers, Judgement(), seconds, today()))
+            result = StudyResult(*named, outcome.numbers, Judgement(), seconds, today())
+            result = saved.judge(result)
             if outcome.why and not result.why:
                 result = replace(result, why=f"its figure could not be drawn: {outcome.why}")
-            save(result, self.out, outcome.picture)
+            saved.save(result, self.out, outcome.picture)
         self.results[study.name] = result
 
     def _core_seconds(self, study: PlannedStudy) -> float:

@@ -287,29 +287,24 @@ class Store:
         with self._access("read"):
             if folder.exists() and not folder.is_dir():
                 raise LawscopeError(f"{folder} is a file; choose a folder for the store.")
-            found = self._format()
-            # Another process may be making the store just now.
-            inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
-            new = all(n in (*PARTS, MARK) or n.startswith(TEMPORARY) for n in inside)
-        if found is None and not new:
-            raise LawscopeError(
-                f"{folder} holds other things and is not a store of lawscope; choose an empty or "
-                "new folder."
-            )
-        if found not in (None, FORMAT):
+            try:
+                found = json.loads((folder / MARK).read_bytes())["format"]
+            except (FileNotFoundError, NotADirectoryError):
+                # Another process may be making the store just now.
+                inside = [path.name for path in folder.iterdir()] if folder.exists() else []
+                if not all(n in (*PARTS, MARK) or n.startswith(TEMPORARY) for n in inside):
+                    raise LawscopeError(
+                        f"{folder} holds other things and is not a store of lawscope; choose an "
+                        "empty or new folder."
+                    ) from None
+                return
+            except (ValueError, KeyError, TypeError):
+                found = "unreadable"
+        if found != FORMAT:
             raise LawscopeError(
                 f"The store {folder} was written by another version of lawscope (format {found}, "
                 f"this version has {FORMAT}); choose another folder (or set {VARIABLE})."
             )
-
-    def _format(self) -> Any:
-        """The number in its mark; None without one."""
-        try:
-            return json.loads((self.folder / MARK).read_bytes())["format"]
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (ValueError, KeyError, TypeError):
-            return "unreadable"
 
     @contextmanager
     def _access(self, verb: Literal["read", "written"]) -> Iterator[None]:
@@ -337,8 +332,7 @@ def _revision(record: Mapping[str, Any]) -> int:
 def _size(folder: Path) -> int:
     """Bytes in a folder; files that another process removes meanwhile are skipped."""
     total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += Path(place, name).stat().st_size
+    for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size
     return total

@@ -80,10 +80,7 @@ class Claim:
     def _verdict(self, measured: Any) -> tuple[str, str]:
         if not isinstance(measured, Mapping):
             return (HOLDS if self.holds(measured) else FAILS), ""
-        passing = {
-            label: [is_number(v) and bool(self.holds(v)) for v in per_seed(values)]
-            for label, values in measured.items()
-        }
+        passing = which_pass(measured, self.holds)
         if not passing or not all(passing.values()):
             raise ValueError("there are no panels to judge, or one has no seeds")
         if all(all(each) for each in passing.values()):
@@ -124,8 +121,8 @@ class Check:
         def passes(measured: Any) -> bool:
             if not isinstance(measured, Mapping):
                 return self.holds(measured)
-            values = [v for panel in measured.values() for v in per_seed(panel)]
-            return bool(values) and all(is_number(v) and self.holds(v) for v in values)
+            values = [v for panel in which_pass(measured, self.holds).values() for v in panel]
+            return bool(values) and all(values)
 
         return _evaluate(self, numbers, lambda m: (PASSES if passes(m) else BROKEN, ""))
 
@@ -229,6 +226,14 @@ class Study:
 def per_seed(values: Any) -> Sequence[Any]:
     """Return the numbers of a panel, one per seed; a lone number is that of one seed."""
     return values if isinstance(values, (list, tuple)) else [values]
+
+
+def which_pass(panels: Mapping[str, Any], test: Callable[[Any], bool]) -> dict[str, list[bool]]:
+    """Return whether each number passes, one per seed, by panel; None and NaN do not."""
+    return {
+        label: [is_number(value) and bool(test(value)) for value in per_seed(values)]
+        for label, values in panels.items()
+    }
 
 
 def is_number(value: Any) -> bool:
