@@ -166,7 +166,7 @@ def test_recorders_write_down_numbers_every_so_many_steps(begun):
     training = replace(BEGUN, recipe=replace(RECIPE, batch_size=30), recorders=recorders)
     run = execute([training], {})[0]
     assert run.records.keys() == {"progress(every=1)", "norms(every=3)"}
-    progress, norms = (run.recorded(recorder) for recorder in recorders)
+    progress, norms = (run.records[recorder.name] for recorder in recorders)
     # 100 samples in batches of 30 are 4 steps an epoch.
     assert progress["step"].tolist() == list(range(8))
     assert norms["step"].tolist() == [0, 3, 6]

@@ -23,7 +23,7 @@ def test_run_from_python_with_two_processes(toys):
     assert (toys / "out/toy/quick.smoke.png").read_bytes().startswith(b"\x89PNG")
     assert result.seconds > 0
     assert len(result.numbers["network"]["D"]) == 3
-    assert len(Store.default().entries()) == 3
+    assert len(Store().entries()) == 3
 
 
 def test_both_protocols_measure_the_same_networks_in_one_run(toys, inline_pool, monkeypatch):

@@ -30,8 +30,6 @@ from lawscope.studies.registry import NETWORKS
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from lawscope.training.recorders import Recorder
-
 RECORD, SUFFIX = "run.json", ".safetensors"
 RECORDS = "records"
 
@@ -68,10 +66,6 @@ class Run:
         model = build_network(self.training.network)
         model.load_state_dict(dict(self.weights[last if epoch is None else epoch]))
         return model.eval()
-
-    def recorded(self, recorder: Recorder) -> Mapping[str, Tensor]:
-        """Return what a recorder wrote down: one vector for each number, and ``step``."""
-        return self.records[recorder.name]
 
     @cached_property
     def samples(self) -> Samples:

@@ -164,12 +164,16 @@ def _connect(ray: Any, on: str, jobs: int | None) -> None:
                 ray.init(address=address)
         else:  # not by its address: only here does Ray look for the token of the cluster
             ray.init(address="auto", **quiet)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise _unreachable(where, error) from error
-    except SystemExit as error:  # what Ray does where it gives up
-        if error.code == signal.SIGTERM:  # or where somebody ends this process
+    except (OSError, RuntimeError, ValueError, SystemExit) as error:
+        # Ray ends the program where it gives up; so may somebody else.
+        if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
             raise
-        raise _unreachable(where, error) from error
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise LawscopeError(
+            f"Ray cannot be reached at {where} ({reason}); check that the cluster runs there and "
+            "that RAY_AUTH_TOKEN is its token if it asks for one, or work on this machine "
+            "(on='local')."
+        ) from error
 
 
 def _known_here() -> str:
@@ -207,11 +211,3 @@ def _knock(address: str) -> None:
             raise TimeoutError(
                 f"the port is open, and nothing that speaks gRPC answered in {CONNECT_SECONDS:g} s"
             ) from error
-
-
-def _unreachable(where: str, error: BaseException) -> LawscopeError:
-    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-    return LawscopeError(
-        f"Ray cannot be reached at {where} ({reason}); check that the cluster runs there and that "
-        "RAY_AUTH_TOKEN is its token if it asks for one, or work on this machine (on='local')."
-    )

@@ -88,7 +88,7 @@ def run_many(
     check_place(on)
     seeds = seeds if seeds is None else whole_number("seeds", seeds, 1, "trains nothing")
     jobs = jobs if jobs is None else whole_number("jobs", jobs, 1, "trains nothing")
-    runner = Runner(Store.default(store), _check_writable(Path(out)), preset, seeds)
+    runner = Runner(Store(store), _check_writable(Path(out)), preset, seeds)
     studies = runner.plan(chosen)
     if studies:
         runner.run(studies, jobs, on, show)

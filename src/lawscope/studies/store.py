@@ -80,8 +80,12 @@ class Removed:
 class Store:
     """A folder of finished trainings that many processes may use at once."""
 
-    def __init__(self, folder: str | Path) -> None:
-        """Open the store in ``folder``, which is made if it does not exist."""
+    def __init__(self, folder: str | Path | None = None) -> None:
+        """Open the store in ``folder``, or ``LAWSCOPE_STORE``, or the user's cache.
+
+        It is made if it does not exist.
+        """
+        folder = folder or os.environ.get(VARIABLE) or cache_dir() / "studies"
         self.folder = Path(folder).expanduser().absolute()
         self._check_format()
         with self._access("written"):
@@ -89,11 +93,6 @@ class Store:
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
             if not (self.folder / MARK).exists():
                 write_whole(json.dumps({"format": FORMAT}), self.folder / MARK)
-
-    @classmethod
-    def default(cls, folder: str | Path | None = None) -> Store:
-        """Open ``folder``, or what ``LAWSCOPE_STORE`` names, or a folder in the user's cache."""
-        return cls(folder or os.environ.get(VARIABLE) or cache_dir() / "studies")
 
     # Reading.
 
