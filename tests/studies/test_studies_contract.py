@@ -5,8 +5,6 @@ which every claim holds and every check passes, and on the second of which none 
 """
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from importlib import import_module
 
@@ -105,14 +103,3 @@ def test_presets_are_json_with_a_plan_a_time_and_a_source(name):
         more = {training.key for training in study.plan({**settings, "seeds": 7})}
         assert set(keys) <= more
         assert not keys or len(more) > len(set(keys))
-
-
-def test_studies_are_described_without_heavy_imports():
-    heavy = "{'torch', 'matplotlib', 'pandas', 'numpy', 'scipy'}"
-    code = (
-        "import sys; from lawscope.studies import registry\n"
-        "for name in registry.names(): registry.find(name)\n"
-        f"print(sorted({heavy} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -31,8 +31,8 @@ MARKERS = "os^Dv"
 PICTURES_PER_ROW = 4
 
 
-def draw(figure: Figure, form: str) -> bytes:
-    """Return a figure as the bytes of a file of the form ``pdf``, ``png`` or ``svg``."""
+def draw(figure: Any, form: str) -> bytes:
+    """Return a matplotlib figure as the bytes of a file of the form ``pdf``, ``png`` or ``svg``."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=form, dpi=150, bbox_inches="tight")
     return buffer.getvalue()

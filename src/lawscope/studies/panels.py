@@ -134,7 +134,7 @@ def middle(values: Iterable[float | None]) -> float:
 
 def mean(rows: Sequence[Row], name: str) -> float:
     """Return the mean over seeds."""
-    values = [row.get(name) for row in rows]
+    values: list[Any] = [row.get(name) for row in rows]
     if not values or None in values:
         raise NotTried(f"a network has no {name}")
     return float(sum(values)) / len(values)
@@ -145,8 +145,8 @@ def spread(
     over: Sequence[Row] | None = None,
 ) -> str:  # fmt: skip
     """Write median [min, max] over seeds, or of the differences to other networks, seed by seed."""
-    values = [row.get(name) for row in rows]
-    base = [0.0] * len(values) if over is None else [row.get(name) for row in over]
+    values: list[Any] = [row.get(name) for row in rows]
+    base: list[Any] = [0.0] * len(values) if over is None else [row.get(name) for row in over]
     if not values or None in (*values, *base):
         return MISSING
     found = [scale * (a - b) for a, b in zip(values, base, strict=True)]

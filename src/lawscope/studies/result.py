@@ -124,9 +124,10 @@ class StudyResult:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> StudyResult:
+        known = {name: document[name] for name in ("name", "preset", "status", "date")}
+        known |= {name: dict(document[name]) for name in ("settings", "versions")}
         return cls(
-            **{name: document[name] for name in ("name", "preset", "status", "date")},
-            **{name: dict(document[name]) for name in ("settings", "versions")},
+            **known,
             seconds=float(document["seconds"]),
             numbers=from_json(document["numbers"]),
             judgement=Judgement(*(tuple(map(_judged, document[each])) for each in _LISTS)),
