@@ -121,7 +121,7 @@ def draw_figures(family: str) -> None:
     """Every figure of the family, from the kept numbers."""
     from PIL import Image
 
-    from lawscope.studies.job import draw
+    from lawscope.studies.figures import draw
 
     folder = ROOT / "docs" / "figures" / family
     folder.mkdir(parents=True, exist_ok=True)

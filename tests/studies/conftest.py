@@ -71,7 +71,7 @@ class InlineWorkers:
         if not self.queue:
             return []
         job_id, job = self.queue.popleft()
-        return [perform(job_id, job, lambda news: None)]
+        return [perform(job_id, job, lambda progress: None, 0.0)]
 
     def close(self):
         self.queue.clear()
@@ -80,6 +80,12 @@ class InlineWorkers:
 @pytest.fixture
 def inline():
     return InlineWorkers()
+
+
+@pytest.fixture
+def inline_pool(monkeypatch, inline):
+    """Studies are run in this process, which sees what a test has patched."""
+    monkeypatch.setattr("lawscope.studies.runner.Pool", lambda size: inline)
 
 
 @pytest.fixture

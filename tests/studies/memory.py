@@ -8,7 +8,7 @@ class Memory:
     """Trains what it is asked for once, equal shapes as one stack, after what they begin from."""
 
     def __init__(self, trainings=()):
-        self.runs, self.asked = {}, {}
+        self.runs, self.asked, self.families = {}, {}, set()
         self.train(trainings)
 
     def train(self, trainings):
@@ -28,10 +28,6 @@ class Memory:
         if not self._has(training):
             self.train([training])
         return self.runs[training.key]
-
-    @staticmethod
-    def starts(trainings):
-        return with_starts(trainings).keys()
 
     def _has(self, training):
         run = self.runs.get(training.key)

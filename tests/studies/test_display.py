@@ -2,7 +2,7 @@
 
 import pytest
 
-from lawscope.studies.display import Display
+from lawscope.studies.terminal import Display
 
 
 def rows(display):
@@ -11,7 +11,7 @@ def rows(display):
 
 
 def use(display):
-    with display:
+    with display.bars:
         display.expect(10)
         display.begin(
             1, "2 × feedforward (depth 20), a name that is much too long for the line", 10
@@ -46,7 +46,8 @@ def test_silent_where_nobody_looks(capsys, show):
 
 
 def test_a_job_begun_again_takes_its_progress_back():
-    with Display(show=True) as display:
+    display = Display(show=True)
+    with display.bars:
         display.expect(10)
         display.begin(1, "a network", 10)
         display.advance(1, 8)

@@ -12,8 +12,7 @@ from lawscope.studies.collapse._networks import SIMPLEX
 from lawscope.studies.datasets import ImageData, TextData, samples_of
 from lawscope.studies.entry import pack, unpack
 from lawscope.studies.execute import execute
-from lawscope.studies.plan import Network, Training
-from lawscope.studies.tasks import LanguageModelling
+from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.training.recipe import Recipe
 from lawscope.training.recorders import ProgressRecorder, Recorder
 from lawscope.zoo.images.arrays import as_inputs
@@ -167,7 +166,7 @@ def test_recorders_write_down_numbers_every_so_many_steps(begun):
     training = replace(BEGUN, recipe=replace(RECIPE, batch_size=30), recorders=recorders)
     run = execute([training], {})[0]
     assert run.records.keys() == {"progress(every=1)", "norms(every=3)"}
-    progress, norms = (run.recorded(recorder) for recorder in recorders)
+    progress, norms = (run.records[recorder.name] for recorder in recorders)
     # 100 samples in batches of 30 are 4 steps an epoch.
     assert progress["step"].tolist() == list(range(8))
     assert norms["step"].tolist() == [0, 3, 6]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import operator
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +12,37 @@ import torch
 from lawscope.laws.line import fit_line
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.execute import execute
-from lawscope.studies.figures import fitted, grid, law_grid, law_note, law_panel, overlay
+from lawscope.studies.figures import (
+    colours,
+    fitted,
+    grid,
+    law_grid,
+    law_note,
+    law_panel,
+    note,
+    overlay,
+)
 from lawscope.studies.lab import Lab
-from lawscope.studies.panels import choice, measured, rank_correlation, straightest, sweep
+from lawscope.studies.panels import (
+    Panels,
+    by_panel,
+    choice,
+    collect,
+    compare,
+    mean,
+    measured,
+    medians,
+    middle,
+    pick,
+    presets,
+    rank_correlation,
+    spread,
+    straightest,
+    sweep,
+    yes_or_no,
+)
 from lawscope.studies.plan import Network, Training
+from lawscope.studies.study import Claim, NotTried
 from lawscope.training.recipe import Recipe
 
 NET = Training(
@@ -97,6 +125,74 @@ def test_rank_correlation_needs_an_order():
             rank_correlation(a, b)
 
 
+def test_presets_change_the_settings_of_the_paper():
+    assert presets({"epochs": 600, "seeds": 3}, smoke={"epochs": 2}) == {
+        "paper": {"epochs": 600, "seeds": 3},
+        "cpu": {"epochs": 600, "seeds": 3},
+        "smoke": {"epochs": 2, "seeds": 3},
+    }
+
+
+def test_panels_are_the_cells_of_a_grid_with_their_candidates():
+    def candidates(settings, depth):
+        return sweep(Training(Network.of("feedforward", depth=depth)), [1e-3, 3e-3])
+
+    panels = Panels(candidates, depth="depths")
+    assert panels.cells({"depths": [4, 8]}) == [{"depth": 4}, {"depth": 8}]
+    assert len(panels.plan({"depths": [4, 8]})) == 4
+
+
+def test_a_sweep_has_every_rate_and_seed():
+    assert [(t.recipe.lr, t.seed, t.recipe.seed) for t in sweep(NET, [0.1, 0.3], seeds=2)] == [
+        (0.1, 0, 0), (0.3, 0, 0), (0.1, 1, 1), (0.3, 1, 1),
+    ]  # fmt: skip
+
+
+def test_numbers_by_panel_by_label_and_by_settings():
+    rows = [{"fits": True, "r": -0.99}, {"fits": False, "r": -0.98}]
+    panels = [{"depth": 8, "chosen": rows}]
+    assert by_panel(panels, "{depth} layers", "r") == {"8 layers": [-0.99, None]}
+    assert by_panel(panels, "", "r", fitting=False) == {"": [-0.99, -0.98]}
+    assert pick(panels, depth=8) is panels[0]
+    programs = [{"K": 3, "gap": 0.1}, {"K": 3, "gap": 0.2}, {"K": 4, "gap": 0}]
+    read = collect("programs", "K = {K}", "gap")
+    assert read({"programs": programs}) == {"K = 3": [0.1, 0.2], "K = 4": [0]}
+    for absent in (lambda: by_panel([], "", "r"), lambda: read({"programs": []})):
+        with pytest.raises(NotTried, match="this preset has no"):
+            absent()
+    with pytest.raises(NotTried, match="no panel depth 4"):
+        pick(panels, depth=4)
+
+
+def test_networks_are_compared_seed_by_seed():
+    a = [{"seed": s, "r": -0.75, "fits": s != 1} for s in range(3)]
+    b = [{"seed": s, "r": -0.25, "fits": True} for s in (2, 1, 0)]
+    assert compare(a, b, "r", operator.sub) == [-0.5, None, -0.5]
+    assert compare(a, b, "r", operator.truediv, fitting=False) == [3.0, 3.0, 3.0]
+
+
+def test_numbers_over_seeds():
+    assert middle([3.0, None, 1.0, 2.0]) == 2.0
+    assert math.isnan(middle([None, math.nan]))
+    assert mean([{"cosine": 0.25}, {"cosine": 0.75}], "cosine") == 0.5
+    with pytest.raises(NotTried, match="a network has no cosine"):
+        mean([{"cosine": 0.25}, {}], "cosine")
+    assert spread([{"a": 0.25}, {"a": 0.75}], "a", 1, 100) == "50.0 [25.0, 75.0]"
+    assert spread([{"a": 0.25}, {"a": None}], "a", 1) == "–"
+    assert spread([{"a": 0.25}], "a", 1, 100, over=[{"a": 0.5}]) == "−25.0"
+
+
+def test_answers():
+    rises = yes_or_no(lambda x: x > 0)
+    assert rises({"a": [1.0, 2.0]}) == "yes"
+    assert rises(-1.0) == "no"
+    assert rises({"a": [1.0, None, 2.0]}) == "in 2 of 3 cases"
+    several = {"a": [1.0, -2.0], "b": [1.0], "c": [None]}
+    assert rises(several) == "yes in b; no in c; 1 of 2 in a"
+    assert medians({"a": [1.0, 2.0, 9.0], "b": [4.0]}) == "2.00 to 4.00"
+    assert medians({"a": [1.5]}) == "1.50"
+
+
 # Drawing.
 
 ROW = {
@@ -140,6 +236,17 @@ def test_a_panel_says_what_is_missing():
     law_panel(axes[0][0], {**ROW, "D": [3.0, None, 0.0, 1.0], "D_interval": None})
     (points,) = axes[0][0].get_lines()
     assert points.get_xdata().tolist() == [0, 3]
+
+
+def test_a_note_writes_what_a_claim_measured():
+    claim = Claim("at least ten times", "", lambda n: n["ratio"], lambda x: x >= 10)
+    words = note("D of width 20 over width 100", claim, {"ratio": [15.0, 12.0, 18.0]})
+    assert words == "D of width 20 over width 100: 15.0 [12.0, 18.0]"
+
+
+def test_colours_are_distinct_however_many():
+    assert colours(2) == ["#0072B2", "#D55E00"]
+    assert len(set(colours(12, graded=True))) == 12
 
 
 def test_a_grid_labels_its_outside_and_hides_empty_places():

@@ -21,16 +21,16 @@ HERE = Path(__file__).parent
 # In a process of its own: Ray's own warnings are not ours to treat as errors.
 STUDY_ON_RAY = """
 import json, pathlib, sys
-from lawscope.studies import display, runner
+from lawscope.studies import runner
 said, heard = [], {}
-display.Display.say = lambda self, sentence: said.append(sentence)
+runner.Display.say = lambda self, sentence: said.append(sentence)
 
 def advance(self, job_id, news):
     heard[job_id] = news
     if len(heard) == 2:
         pathlib.Path("both-train").touch()
 
-display.Display.advance = advance
+runner.Display.advance = advance
 result = runner.run("toy/slow", preset="paper", on="ray", jobs=2, out=sys.argv[1])
 print(json.dumps({"status": result.status, "said": said, "heard": len(heard)}))
 """
@@ -201,8 +201,8 @@ def test_what_is_no_address_is_a_sentence(on):
 def test_the_board_tells_of_progress_and_of_jobs_begun_again():
     board = ray._Board()
     board.begin(1)
-    board.put(1, 10)
-    board.put(1, 20)
+    board.put(Progress(1, 10))
+    board.put(Progress(1, 20))
     assert board.take() == [Progress(1, 20)]
     assert board.take() == []
     board.begin(1)

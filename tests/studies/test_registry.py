@@ -112,7 +112,7 @@ def test_the_catalogue_waits_for_no_heavy_package():
         "import sys; from lawscope.studies.registry import find, names\n"
         "for name in names(): find(name)\n"
         "import lawscope.studies.terminal, lawscope.cli.study\n"
-        "print(*({'torch', 'matplotlib', 'pandas', 'numpy', 'ray'} & set(sys.modules)))"
+        "print(*({'torch', 'matplotlib', 'pandas', 'numpy', 'scipy', 'ray'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
@@ -128,6 +128,8 @@ def test_list_answers_at_once(command):
         user, system = ended.children_user, ended.children_system
         seconds.append(user + system - begun.children_user - begun.children_system)
         assert process.returncode == 0, err
+        if seconds[-1] < 1.5:
+            break
     assert "toy/quick" in out
     assert "600" not in out
     assert "10 h" in out

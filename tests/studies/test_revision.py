@@ -6,8 +6,7 @@ import torch
 from lawscope.studies.collapse._networks import SIMPLEX
 from lawscope.studies.datasets import ImageData, TextData
 from lawscope.studies.execute import execute
-from lawscope.studies.plan import REVISION, Network, Training
-from lawscope.studies.tasks import LanguageModelling
+from lawscope.studies.plan import REVISION, LanguageModelling, Network, Training
 from lawscope.training.recipe import Recipe
 
 TRAININGS = {

@@ -1,11 +1,10 @@
-"""Running studies with real processes: from a name to results on disk."""
+"""Running studies: from a name to results on disk."""
 
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.studies.conftest import InlineWorkers
 
 import lawscope as ls
 from lawscope.errors import LawscopeError
@@ -16,13 +15,6 @@ from lawscope.studies.study import AUTHORS, NETWORK, Check, Claim
 from lawscope.zoo.storage import NetworkError
 
 
-class InlinePool(InlineWorkers):
-    """Workers in this process, which sees what a test has patched."""
-
-    def __init__(self, size):
-        super().__init__()
-
-
 def test_run_from_python_with_two_processes(toys):
     result = ls.studies.run("toy/quick", preset="smoke", jobs=2, out=toys / "out")
     assert set(result.verdicts.values()) == {"not tried"}
@@ -31,14 +23,13 @@ def test_run_from_python_with_two_processes(toys):
     assert (toys / "out/toy/quick.smoke.png").read_bytes().startswith(b"\x89PNG")
     assert result.seconds > 0
     assert len(result.numbers["network"]["D"]) == 3
-    assert len(Store.default().entries()) == 3
+    assert len(Store().entries()) == 3
 
 
-def test_both_protocols_measure_the_same_networks_in_one_run(toys, monkeypatch):
+def test_both_protocols_measure_the_same_networks_in_one_run(toys, inline_pool, monkeypatch):
     both = replace(find("toy/quick"), protocols=(AUTHORS, NETWORK))
     monkeypatch.setattr("toy_studies.toy.quick.STUDY", both)
-    monkeypatch.setattr("lawscope.studies.job.find", lambda name: both)
-    monkeypatch.setattr("lawscope.studies.runner.Pool", InlinePool)
+    monkeypatch.setattr("lawscope.studies.scheduler.find", lambda name: both)
     result = run("toy/quick", preset="cpu", jobs=1, out=toys / "out")
     authors, network = result.numbers["authors"], result.numbers["network"]
     assert authors["loss"] == network["loss"]
@@ -51,7 +42,7 @@ def test_both_protocols_measure_the_same_networks_in_one_run(toys, monkeypatch):
     assert again.verdicts == result.verdicts
 
 
-def test_a_claim_that_raises_fails_the_study_and_keeps_its_numbers(toys, monkeypatch):
+def test_a_claim_that_raises_fails_the_study_and_keeps_its_numbers(toys, inline_pool, monkeypatch):
     wrong = Claim("it holds", "yes", lambda n: n["no such number"], lambda v: v > 0)
     study = replace(find("toy/quick"), claims=(wrong,))
     monkeypatch.setattr("toy_studies.toy.quick.STUDY", study)
@@ -64,7 +55,7 @@ def test_a_claim_that_raises_fails_the_study_and_keeps_its_numbers(toys, monkeyp
         run("toy/quick", preset="smoke", jobs=1, out=toys / "out")
 
 
-def test_a_failed_check_is_seen_and_is_not_a_claim(toys, monkeypatch):
+def test_a_failed_check_is_seen_and_is_not_a_claim(toys, inline_pool, monkeypatch):
     check = Check("1 + 1 = 3", lambda n: 1 + 1, lambda v: v == 3)
     study = replace(find("toy/quick"), checks=(check,))
     monkeypatch.setattr("toy_studies.toy.quick.STUDY", study)
@@ -74,13 +65,15 @@ def test_a_failed_check_is_seen_and_is_not_a_claim(toys, monkeypatch):
     assert len(result.verdicts) == 3
 
 
-def test_seeds_are_what_was_asked_for(toys):
+def test_seeds_are_what_was_asked_for(toys, inline_pool):
     result = run("toy/quick", preset="smoke", seeds=np.int64(3), jobs=1, out=toys / "out")
     assert result.settings["seeds"] == 3
     assert len(result.numbers["network"]["loss"]) == 2 * 3 + 1
 
 
-def test_an_absent_dataset_is_not_tried_and_one_that_fails_stops_nobody(toys, monkeypatch):
+def test_an_absent_dataset_is_not_tried_and_one_that_fails_stops_nobody(
+    toys, inline_pool, monkeypatch
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(toys / "cache"))
     monkeypatch.delenv("LAWSCOPE_DATA", raising=False)
 
@@ -102,7 +95,7 @@ def test_an_absent_dataset_is_not_tried_and_one_that_fails_stops_nobody(toys, mo
     assert not (toys / "out/toy/far-away.smoke.json").exists()
 
 
-def test_a_study_without_the_preset_fails_and_stops_nobody(toys, monkeypatch):
+def test_a_study_without_the_preset_fails_and_stops_nobody(toys, inline_pool, monkeypatch):
     lacking = replace(find("toy/quick"), settings={"cpu": {}})
     monkeypatch.setattr("toy_studies.toy.broken.STUDY", lacking)
     chosen = ["toy/broken", "toy/quick"]

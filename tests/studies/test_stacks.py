@@ -22,16 +22,16 @@ def trainings(count, depth=4):
 def test_every_training_is_in_one_stack_of_bounded_size(counts, jobs, cost):
     asked = [t for depth, count in enumerate(counts, 3) for t in trainings(count, depth)]
     stacks = stacks_of(asked, jobs, lambda training: cost)
-    assert sorted(t.key for s in stacks for t in s.trainings) == sorted(t.key for t in asked)
+    assert sorted(t.key for stack in stacks for t in stack) == sorted(t.key for t in asked)
     for stack in stacks:
-        assert len({t.shape for t in stack.trainings}) == 1
-        assert len(stack.trainings) <= MOST_NETWORKS
-        assert stack.seconds <= MOST_SECONDS or len(stack.trainings) == 1
-    assert [s.seconds for s in stacks] == sorted((s.seconds for s in stacks), reverse=True)
+        assert len({t.shape for t in stack}) == 1
+        assert len(stack) <= MOST_NETWORKS
+        assert cost * len(stack) <= MOST_SECONDS or len(stack) == 1
+    assert [len(s) for s in stacks] == sorted((len(s) for s in stacks), reverse=True)
 
 
 def test_a_sweep_is_cut_into_as_few_stacks_as_keep_all_workers_busy():
-    sizes = [len(s.trainings) for s in stacks_of(trainings(7), 2, lambda training: 10.0)]
+    sizes = [len(stack) for stack in stacks_of(trainings(7), 2, lambda training: 10.0)]
     assert sizes == [4, 3]
     assert len(stacks_of(trainings(7), 1, lambda training: 10.0)) == 1
     assert len(stacks_of(trainings(3), 8, lambda training: 10.0)) == 3

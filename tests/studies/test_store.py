@@ -168,11 +168,11 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path):
 
 def test_where_it_is_by_default(tmp_path, monkeypatch):
     monkeypatch.setenv("LAWSCOPE_STORE", str(tmp_path / "mine"))
-    assert Store.default().folder == tmp_path / "mine"
-    assert Store.default(tmp_path / "asked").folder == tmp_path / "asked"
+    assert Store().folder == tmp_path / "mine"
+    assert Store(tmp_path / "asked").folder == tmp_path / "asked"
     monkeypatch.delenv("LAWSCOPE_STORE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert Store.default().folder == tmp_path / "cache" / "lawscope" / "studies"
+    assert Store().folder == tmp_path / "cache" / "lawscope" / "studies"
 
 
 HOLDER = """

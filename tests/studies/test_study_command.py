@@ -16,7 +16,7 @@ def lawscope(toys, monkeypatch, call_lawscope):
     return partial(call_lawscope, "study")
 
 
-def test_run_show_figure_status_gc(lawscope, toys):
+def test_run_show_figure_status_gc(lawscope, toys, inline_pool):
     code, out, err = lawscope("run", "toy/quick", "--preset", "smoke", "--jobs", 1)
     assert code == 0, err
     assert err == ""
@@ -56,13 +56,13 @@ def test_run_show_figure_status_gc(lawscope, toys):
     assert "0 trainings, 0 bytes" in lawscope("status")[1]
 
 
-def test_a_family_says_where_its_summary_lies(lawscope, toys):
+def test_a_family_says_where_its_summary_lies(lawscope, toys, inline_pool):
     _, out, _ = lawscope("run", "toy", "--preset", "smoke", "--jobs", 1)
     path = out.rpartition("summary: ")[2].strip()
     assert json.loads((toys / path).read_text())["family"] == "toy"
 
 
-def test_data_is_looked_for_where_one_says(lawscope, toys, monkeypatch):
+def test_data_is_looked_for_where_one_says(lawscope, toys, inline_pool, monkeypatch):
     monkeypatch.setenv("LAWSCOPE_DATA", "elsewhere")
     (toys / "data").mkdir()
     arguments = ("toy/quick", "--preset", "smoke", "--jobs", 1, "--data-dir", "data")
@@ -71,7 +71,9 @@ def test_data_is_looked_for_where_one_says(lawscope, toys, monkeypatch):
     assert os.environ["LAWSCOPE_DATA"] == str(toys / "data")  # which workers inherit
 
 
-def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(lawscope, toys, monkeypatch):
+def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(
+    lawscope, toys, inline_pool, monkeypatch
+):
     monkeypatch.setattr(
         "lawscope.studies.runner.choose", lambda target: ["toy/broken", "toy/quick"]
     )

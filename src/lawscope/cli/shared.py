@@ -124,7 +124,7 @@ def write_figure(result: Any, path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("agg")
-    from lawscope.studies.job import draw
+    from lawscope.studies.figures import draw
 
     write_whole(draw(result.plot().figure, find_form(path)), path)
 

@@ -150,7 +150,7 @@ def status(store: Place = None) -> None:
     from lawscope.studies.store import Store
     from lawscope.studies.terminal import size_text
 
-    place = Store.default(store)
+    place = Store(store)
     keys, held = set(place.entries()), place.locked()
     typer.echo(f"store: {place.folder}")
     size = size_text(sum(place.size(key) for key in keys))
@@ -174,7 +174,7 @@ def gc(
     from lawscope.studies.store import Store
     from lawscope.studies.terminal import size_text
 
-    gone = Store.default(store).collect_garbage(dry_run=dry_run)
+    gone = Store(store).collect_garbage(dry_run=dry_run)
     what = f"{gone.entries} trainings and {gone.leftovers} leftovers"
     verb = "would be removed" if dry_run else "removed"
     typer.echo(f"{what} {verb}: {size_text(gone.bytes)}")

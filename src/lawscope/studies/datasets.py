@@ -36,7 +36,11 @@ class Samples:
 
 
 class Data:
-    """Which samples a network is trained on, and tested on."""
+    """Which samples a network is trained on, and tested on.
+
+    ``source`` names what must be on this machine; ``find`` finds or downloads it; ``load`` returns
+    the samples, always the same.
+    """
 
     kind: ClassVar[str] = ""
     # The epochs of a recipe are counted in these.
@@ -44,21 +48,18 @@ class Data:
 
     @property
     def source(self) -> str:
-        """What must be on this machine, by name."""
         raise NotImplementedError
 
     def find(self) -> None:
-        """Find the source, or download it."""
         raise NotImplementedError
 
     def load(self) -> Samples:
-        """Return the samples; drawn again, always the same."""
         raise NotImplementedError
 
     @property
     def count(self) -> int:
         """How many training samples there are, roughly, to tell how long training takes."""
-        raise NotImplementedError
+        return 1000
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,7 @@ class ImageData(Data):
         return sum(self.sizes())
 
     def sizes(self, classes: int = 10) -> tuple[int, ...]:
-        """Return the training samples of each class, repeats counted.
-
-        Example:
-            >>> ImageData(per_class=(50, 5), repeats=(1, 10)).sizes()
-            (50, 50)
-        """
+        """Return the training samples of each class, repeats counted."""
         counts = (self.per_class,) * classes if isinstance(self.per_class, int) else self.per_class
         repeats = self.repeats or (1,) * len(counts)
         return tuple(n * times for n, times in zip(counts, repeats, strict=True))
@@ -110,6 +106,7 @@ class ImageData(Data):
         load_dataset(self.name)
 
     def load(self) -> Samples:
+        import numpy as np
         import torch
 
         from lawscope.zoo.images.sampling import balanced
@@ -120,25 +117,18 @@ class ImageData(Data):
             raise LawscopeError(
                 f"{self.name} has no class {max(classes)}: classes are counted from 0."
             )
+        repeats = (1,) * len(classes) if self.repeats is None else self.repeats
+        if len(repeats) != len(classes) or min(repeats) < 1:
+            raise LawscopeError(
+                f"repeats {repeats} do not fit {len(classes)} classes: give each a whole number of "
+                "at least 1."
+            )
         x, y = balanced(*_only(whole.x_train, whole.y_train, classes), self.per_class, self.seed)
-        x, y = self._repeat(x, y)
+        rows = np.repeat(np.arange(len(y)), np.asarray(repeats)[y])
         test, y_test = _only(whole.x_test, whole.y_test, classes)
         names = tuple(whole.class_names[label] for label in classes)
-        labels, test_labels = torch.from_numpy(y), torch.from_numpy(y_test)
-        return Samples(self._inputs(x), labels, self._inputs(test), test_labels, names)
-
-    def _repeat(self, x: Images, y: Labels) -> tuple[Images, Labels]:
-        import numpy as np
-
-        if self.repeats is None:
-            return x, y
-        if len(self.repeats) != int(y.max()) + 1 or min(self.repeats) < 1:
-            raise LawscopeError(
-                f"repeats {self.repeats} do not fit {int(y.max()) + 1} classes: give each a whole "
-                "number of at least 1."
-            )
-        rows = np.repeat(np.arange(len(y)), np.asarray(self.repeats)[y])
-        return x[rows], y[rows]
+        labels, test_labels = torch.from_numpy(y[rows]), torch.from_numpy(y_test)
+        return Samples(self._inputs(x[rows]), labels, self._inputs(test), test_labels, names)
 
     def _inputs(self, x: Images) -> Tensor:
         from lawscope.zoo.images.arrays import as_inputs

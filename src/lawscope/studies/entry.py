@@ -24,13 +24,11 @@ from typing import TYPE_CHECKING, Any
 from lawscope import __version__
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import Samples, samples_of
-from lawscope.studies.kinds import NETWORKS
 from lawscope.studies.plan import Network, Training
+from lawscope.studies.registry import NETWORKS
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from lawscope.training.recorders import Recorder
 
 RECORD, SUFFIX = "run.json", ".safetensors"
 RECORDS = "records"
@@ -69,10 +67,6 @@ class Run:
         model.load_state_dict(dict(self.weights[last if epoch is None else epoch]))
         return model.eval()
 
-    def recorded(self, recorder: Recorder) -> Mapping[str, Tensor]:
-        """Return what a recorder wrote down: one vector for each number, and ``step``."""
-        return self.records[recorder.name]
-
     @cached_property
     def samples(self) -> Samples:
         return samples_of(self.training.data)
@@ -80,7 +74,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Packed:
-    """A finished training as it travels between processes and machines."""
+    """A finished training as it travels between processes and machines.
+
+    The record says how it ended and which epochs the weights are of (``kept``).
+    """
 
     record: Mapping[str, Any]
     weights: bytes
@@ -96,10 +93,7 @@ def build_network(network: Network) -> nn.Module:
 
 
 def pack(run: Run) -> Packed:
-    """Return a run as a record and the bytes of a safetensors file.
-
-    The record says which epochs the weights are of (``kept``).
-    """
+    """Return a run as a record and the bytes of a safetensors file."""
     from safetensors.torch import save
 
     parts = [(str(epoch), weights) for epoch, weights in run.weights.items()]
@@ -107,11 +101,13 @@ def pack(run: Run) -> Packed:
     named = {f"{part}/{name}": each for part, inside in parts for name, each in inside.items()}
     # Networks of a stack share storage, which safetensors refuses: each tensor becomes its own.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in named.items()}
+    outcome = {name: getattr(run, name) for name in ("loss", "accuracy", "test_accuracy")}
     record = {
         "key": run.training.key,
-        "settings": _as_json(run.training.to_dict()),
+        "settings": run.training.to_dict(),
         "kept": sorted(run.weights),
-        **{name: _spell(getattr(run, name)) for name in ("loss", "accuracy", "test_accuracy")},
+        # JSON has no NaN and no infinity; ``float`` reads their names.
+        **{name: v if math.isfinite(v) else str(v) for name, v in outcome.items()},
         "seconds": round(run.seconds, 3),
         "date": today(),
         "versions": versions(),
@@ -160,13 +156,8 @@ def replace_entry(old: Path, new: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def read(folder: Path, training: Training) -> Packed:
-    """Read an entry and check it against its checksums and what is asked for."""
-    return read_for(folder, _as_json(training.to_dict()), training.kept)
-
-
-def read_for(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> Packed:
-    """Read an entry by settings and epochs as the record of a training has them."""
+def read(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> Packed:
+    """Read an entry; check it against its checksums and the settings and epochs asked for."""
     record, checksum = read_record(folder)
     if record.get("settings") != settings:
         raise DamagedEntryError(f"{folder} holds other settings than its name says.")
@@ -180,7 +171,7 @@ def read_for(folder: Path, settings: Mapping[str, Any], kept: Iterable[int]) -> 
     except OSError as error:
         # Another process may have replaced it just now.
         if read_record(folder)[1] != checksum:
-            return read_for(folder, settings, kept)
+            return read(folder, settings, kept)
         raise DamagedEntryError(f"{path} cannot be read ({error.strerror}).") from error
     if hashlib.sha256(weights).hexdigest() != checksum:
         raise DamagedEntryError(f"{path} is not what was written (SHA-256 differs).")
@@ -218,13 +209,3 @@ def read_record(folder: Path) -> tuple[dict[str, Any], str]:
 def _checksum(record: Mapping[str, Any]) -> str:
     text = json.dumps(record, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _as_json(settings: Mapping[str, Any]) -> Any:
-    """The settings as they come back from a file: tuples have become lists."""
-    return json.loads(json.dumps(settings))
-
-
-def _spell(value: float) -> float | str:
-    """JSON has no NaN and no infinity; ``float`` reads their names."""
-    return value if math.isfinite(value) else str(value)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import samples_of
 from lawscope.studies.entry import Run, build_network
-from lawscope.studies.kinds import PREPARATIONS
 from lawscope.studies.plan import Training
+from lawscope.studies.registry import PREPARATIONS
 from lawscope.training.recorders import Records
 
 # Weights by the epoch after which they are.
@@ -31,8 +31,7 @@ def execute(
     One that diverged has a loss of NaN.
     """
     task = trainings[0].task
-    stacked = task.stacks(trainings[0])
-    if len(trainings) > 1 and not stacked:
+    if len(trainings) > 1 and not task.stacks(trainings[0]):
         # One after the other from drawing to end: dropout must not feel what was trained before.
         return [execute([training], starts, tick)[0] for training in trainings]
     begun = time.perf_counter()
@@ -50,14 +49,10 @@ def execute(
         tick(len(models))
 
     keep(0)
-    if stacked:
-        task.train_stack(trainings, models, after_epoch)
-    else:
-        note = records.note if trainings[0].recorders else None
-        task.train(trainings[0], models[0], after_epoch, note)
-    each = (time.perf_counter() - begun) / len(trainings)
-    finished = zip(trainings, models, kept, strict=True)
-    return [_finish(*one, each, records) for one in finished]
+    task.train(trainings, models, after_epoch, records.note if trainings[0].recorders else None)
+    seconds = (time.perf_counter() - begun) / len(trainings)
+    runs = zip(trainings, models, kept, strict=True)
+    return [_evaluate(*each, seconds, records) for each in runs]
 
 
 def estimate_seconds(training: Training) -> float:
@@ -72,7 +67,14 @@ def _prepare(training: Training, starts: Mapping[str, Run]) -> nn.Module:
     torch.manual_seed(training.seed)
     model = build_network(training.network)
     if training.start is not None:
-        _copy(starts[training.start.key].network(), model, training.copied)
+        source = starts[training.start.key].network().children()
+        for there, here in list(zip(source, model.children(), strict=False))[: training.copied]:
+            try:
+                here.load_state_dict(there.state_dict())
+            except RuntimeError as error:
+                raise LawscopeError(
+                    "A network can only begin from one whose copied layers have the same shapes."
+                ) from error
     if training.trained is not None:
         first, last = training.trained
         for index, child in enumerate(model.children()):
@@ -82,18 +84,8 @@ def _prepare(training: Training, starts: Mapping[str, Run]) -> nn.Module:
     return model.train()
 
 
-def _copy(source: nn.Module, target: nn.Module, layers: int | None) -> None:
-    for there, here in list(zip(source.children(), target.children(), strict=False))[:layers]:
-        try:
-            here.load_state_dict(there.state_dict())
-        except RuntimeError as error:
-            raise LawscopeError(
-                "A network can only begin from one whose copied layers have the same shapes."
-            ) from error
-
-
 @torch.no_grad()
-def _finish(
+def _evaluate(
     training: Training, model: nn.Module, kept: Kept, seconds: float, records: Records
 ) -> Run:
     data, evaluate = samples_of(training.data), training.task.evaluate

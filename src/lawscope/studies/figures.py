@@ -6,8 +6,10 @@ Nothing here goes through pyplot, so drawing leaves no state behind and needs no
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+import statistics
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lawscope.formatting import MISSING, fixed, percent
@@ -27,6 +29,13 @@ SMALL = 7.5
 # With seven colours, no two of 35 classes look the same.
 MARKERS = "os^Dv"
 PICTURES_PER_ROW = 4
+
+
+def draw(figure: Any, form: str) -> bytes:
+    """Return a matplotlib figure as the bytes of a file of the form ``pdf``, ``png`` or ``svg``."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=form, dpi=150, bbox_inches="tight")
+    return buffer.getvalue()
 
 
 def grid(
@@ -61,9 +70,9 @@ def law_grid(panels: Sequence[Sequence[tuple[str, Sequence[Row]]]], title: str =
     return figure
 
 
-def law_panel(axis: Axes, row: Row, title: str = "", color: str = COLOURS[0]) -> None:
+def law_panel(axis: Axes, row: Row, title: str = "") -> None:
     """One network: D with its interval, the fitted line, and r, ρ and verdict in the corner."""
-    draw_curve(axis, row, color=color, line=True)
+    draw_curve(axis, row, color=COLOURS[0], line=True)
     style_axis(axis, title)
     corner(axis, law_note(row), y=0.96, va="top", linespacing=1.35)
 
@@ -116,31 +125,14 @@ def draw_curve(
 
 
 def fitted(values: Sequence[float]) -> list[float]:
-    """The least-squares line through log D, at every station.
-
-    Example:
-        >>> [round(v, 12) for v in fitted([8.0, 4.0, 2.0])]
-        [8.0, 4.0, 2.0]
-    """
-    logs = [math.log(value) for value in values]
-    middle, mean = (len(logs) - 1) / 2, math.fsum(logs) / len(logs)
-    spread = math.fsum((i - middle) ** 2 for i in range(len(logs)))
-    slope = math.fsum((i - middle) * log for i, log in enumerate(logs)) / spread
-    return [math.exp(mean + slope * (i - middle)) for i in range(len(logs))]
+    """The least-squares line through log D, at every station."""
+    logs, places = [math.log(value) for value in values], range(len(values))
+    slope, start = statistics.linear_regression(places, logs)
+    return [math.exp(start + slope * place) for place in places]
 
 
 def law_note(row: Row) -> str:
-    """What stands in the corner of a panel: r, ρ, their intervals, the verdict.
-
-    Example:
-        >>> row = {"r": -0.9987, "rho": 0.42, "interval": {"r": [-0.9991, -0.998]},
-        ...        "verdict": "holds", "fits": False, "accuracy": 0.957}
-        >>> print(law_note(row))
-        r = −0.999 [−0.999, −0.998]
-        ρ = 0.420
-        the law holds
-        fits 95.7 % of the samples
-    """
+    """What stands in the corner of a panel: r, ρ, their intervals, the verdict."""
     if row["r"] is None:
         return "the training diverged" if row["verdict"] == "diverged" else "no line: D has no log"
     lines = [f"r = {with_interval(row, 'r')}", f"ρ = {with_interval(row, 'rho')}"]
@@ -162,32 +154,20 @@ def with_interval(row: Row, name: str, digits: int = 3) -> str:
 
 def style_axis(axis: Axes, title: str = "") -> None:
     """A log scale, whole layer indices, a light grid; call it when everything is drawn."""
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    def write(value: float, otherwise: str) -> str:
+        # Where there are few powers of ten to write, plain numbers between them are written.
+        low, high = axis.get_ylim()
+        return f"{value:g}" if high < 100 * low else otherwise
 
     axis.set_yscale("log")
-    _write_more_numbers(axis)
+    axis.yaxis.set_major_formatter(lambda v, _: write(v, f"$10^{{{math.log10(v):.0f}}}$"))
+    axis.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.yaxis.set_minor_formatter(lambda v, _: write(v, ""))
+    axis.tick_params(axis="y", which="minor", labelsize=8, color=SOFT)
     axis.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     plain_axis(axis, title)
-
-
-def _write_more_numbers(axis: Axes) -> None:
-    """Where there are few powers of ten to write, plain numbers between them are written."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    def narrow() -> bool:
-        low, high = axis.get_ylim()
-        return high < 100 * low
-
-    def power(value: float, _: int | None) -> str:
-        return f"{value:g}" if narrow() else f"$10^{{{math.log10(value):.0f}}}$"
-
-    def between(value: float, _: int | None) -> str:
-        return f"{value:g}" if narrow() else ""
-
-    axis.yaxis.set_major_formatter(FuncFormatter(power))
-    axis.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
-    axis.yaxis.set_minor_formatter(FuncFormatter(between))
-    axis.tick_params(axis="y", which="minor", labelsize=8, color=SOFT)
 
 
 def plain_axis(axis: Axes, title: str = "") -> None:
@@ -212,14 +192,7 @@ def label_outside(axes: Sequence[Sequence[Axes]], x: str = X_LABEL, y: str = Y_L
 
 
 def colours(count: int, graded: bool = False) -> list[str]:
-    """As many colours as asked for: distinct ones, or along viridis without its pale end.
-
-    Example:
-        >>> colours(2)
-        ['#0072B2', '#D55E00']
-        >>> len(set(colours(12, graded=True)))
-        12
-    """
+    """As many colours as asked for: distinct ones, or along viridis without its pale end."""
     if count <= len(COLOURS) and not graded:
         return list(COLOURS[:count])
     from matplotlib import colormaps
@@ -228,18 +201,13 @@ def colours(count: int, graded: bool = False) -> list[str]:
     return [to_hex(colormaps["viridis"](0.88 * i / max(1, count - 1))) for i in range(count)]
 
 
-def note(what: str, claim: Claim, numbers: Numbers, write: Callable[[Any], str] = brief) -> str:
+def note(what: str, claim: Claim, numbers: Numbers) -> str:
     """Write what was measured for a claim, as the tables of claims do.
 
     Verdicts do not stand in figures: they depend on the preset, and the table beside has them.
-
-    Example:
-        >>> claim = Claim("at least ten times", "", lambda n: n["ratio"], lambda x: x >= 10)
-        >>> note("D of width 20 over width 100", claim, {"ratio": [15.0, 12.0, 18.0]})
-        'D of width 20 over width 100: 15.0 [12.0, 18.0]'
     """
     try:
-        return f"{what}: {write(claim.value(numbers))}"
+        return f"{what}: {brief(claim.value(numbers))}"
     except NotTried:
         return f"{what}: {NOT_TRIED}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from lawscope.laws.separation.law import separation
 from lawscope.laws.separation.result import Separation
 from lawscope.studies.entry import Run
 from lawscope.studies.plan import Training
+from lawscope.studies.store import Store
 from lawscope.studies.study import AUTHORS, NETWORK
 from lawscope.zoo.images.sampling import as_drawn
 
@@ -26,18 +27,12 @@ MODES: dict[str, Mode] = {AUTHORS: "train", NETWORK: "eval"}
 WINDOWS_AT_ONCE = 64
 
 
-class Runs(Protocol):
-    """Where finished trainings are, such as a :class:`~lawscope.studies.store.Store`."""
-
-    def run(self, training: Training) -> Run: ...
-
-
 @dataclass(eq=False)
 class Lab:
     """What ``measure`` of a study is given; ``tell`` reports progress ("measuring 3 of 57")."""
 
     settings: Mapping[str, Any]
-    runs: Runs
+    runs: Store
     tell: Callable[[str], None] = lambda _: None
     protocol: str = NETWORK
 
@@ -59,11 +54,9 @@ class Lab:
         samples come under the authors' protocol.
         """
         run = self.run(training)
-        data = run.samples
-        if split == "train":
-            batches = self.batches(data.x, data.y, order)
-        else:
-            batches = self.batches(data.x_test, data.y_test, None)
+        data, train = run.samples, split == "train"
+        x, y = (data.x, data.y) if train else (data.x_test, data.y_test)
+        batches = self.batches(x, y, order if train else None)
         return separation(self._network(run, epoch), batches, mode=self.mode, **settings)
 
     def collapse(self, training: Training, *, epoch: int | None = None) -> Collapse:

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 from lawscope.errors import LawscopeWarning
 from lawscope.formatting import MISSING, fixed, number
 from lawscope.studies.plan import Training
-from lawscope.studies.study import NotTried, Numbers, is_number, per_seed
+from lawscope.studies.study import NotTried, Numbers, is_number, per_seed, which_pass
 
 if TYPE_CHECKING:
-    from lawscope.laws.separation.result import Separation
     from lawscope.studies.lab import Lab
 
 Settings = Mapping[str, Any]
@@ -44,15 +43,9 @@ FITS = 0.99
 def presets(
     paper: Settings, cpu: Settings | None = None, smoke: Settings | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of every preset: the paper's, and what the others change of them.
-
-    Example:
-        >>> presets({"epochs": 600, "seeds": 3}, smoke={"epochs": 2})["smoke"]
-        {'epochs': 2, 'seeds': 3}
-    """
-    return {
-        "paper": dict(paper), "cpu": {**paper, **(cpu or {})}, "smoke": {**paper, **(smoke or {})},
-    }  # fmt: skip
+    """Return the settings of every preset: the paper's, and what the others change of them."""
+    changed = {"paper": {}, "cpu": cpu or {}, "smoke": smoke or {}}
+    return {preset: {**paper, **changes} for preset, changes in changed.items()}
 
 
 class Panels:
@@ -60,14 +53,6 @@ class Panels:
 
     ``candidates(settings, **cell)`` returns the trainings of one panel, one for each learning rate
     and seed; ``axes`` are the names in a cell with those of their lists in the settings.
-
-    Example:
-        >>> from lawscope.studies.plan import Network
-        >>> def candidates(settings, depth):
-        ...     return sweep(Training(Network.of("feedforward", depth=depth)), [1e-3, 3e-3])
-        >>> panels = Panels(candidates, depth="depths")
-        >>> panels.cells({"depths": [4, 8]}), len(panels.plan({"depths": [4, 8]}))
-        ([{'depth': 4}, {'depth': 8}], 4)
     """
 
     def __init__(self, candidates: Callable[..., Sequence[Training]], **axes: str) -> None:
@@ -83,12 +68,11 @@ class Panels:
 
     def measure(self, lab: Lab) -> Numbers:
         """Return ``{"panels": [{cell, "chosen": [row per seed], "runs": [all]}]}``."""
-        settings = lab.settings
-        panels = [
-            {**cell, **choice(lab, self.candidates(settings, **cell))}
-            for cell in self.cells(settings)
-        ]
-        return {"panels": panels}
+
+        def panel(cell: dict[str, Any]) -> Numbers:
+            return {**cell, **choice(lab, self.candidates(lab.settings, **cell))}
+
+        return {"panels": list(map(panel, self.cells(lab.settings)))}
 
 
 def label_of(row: Row, label: Label) -> str:
@@ -107,18 +91,12 @@ def by_panel(
     """Return one number of the chosen networks, one per seed, by the label of their panel.
 
     A network that does not fit its training set has None, unless ``fitting`` is False.
-
-    Example:
-        >>> rows = [{"fits": True, "r": -0.99}, {"fits": False, "r": -0.98}]
-        >>> by_panel([{"depth": 8, "chosen": rows}], "{depth} layers", "r")
-        {'8 layers': [-0.99, None]}
     """
-    found = {
-        label_of(panel, label): [
-            number_of(row, name) if row["fits"] or not fitting else None for row in panel["chosen"]
-        ]
-        for panel in panels
-    }
+
+    def read(row: Row) -> Any:
+        return number_of(row, name) if row["fits"] or not fitting else None
+
+    found = {label_of(panel, label): list(map(read, panel["chosen"])) for panel in panels}
     if not found:
         raise NotTried("this preset has no such panel")
     return found
@@ -137,66 +115,41 @@ def compare(
     """Compare one number of the networks ``a`` with that of ``b``, seed by seed.
 
     None where a network lacks the number or, unless ``fitting`` is False, does not fit.
-
-    Example:
-        >>> import operator
-        >>> a = [{"seed": s, "r": -0.75, "fits": s != 1} for s in range(3)]
-        >>> b = [{"seed": s, "r": -0.25, "fits": True} for s in (2, 1, 0)]
-        >>> compare(a, b, "r", operator.sub), compare(a, b, "r", operator.truediv, fitting=False)
-        ([-0.5, None, -0.5], [3.0, 3.0, 3.0])
     """
     theirs = {row["seed"]: row for row in b}
-    found: list[float | None] = []
-    for ours in a:
-        pair = (ours, theirs[ours["seed"]])
-        first, second = (number_of(row, name) for row in pair)
-        usable = not fitting or all(row["fits"] for row in pair)
-        both = usable and first is not None and second is not None
-        found.append(how(first, second) if both else None)
-    return found
+
+    def compared(*pair: Row) -> float | None:
+        numbers = [number_of(row, name) for row in pair]
+        usable = None not in numbers and (not fitting or all(row["fits"] for row in pair))
+        return how(*numbers) if usable else None
+
+    return [compared(row, theirs[row["seed"]]) for row in a]
 
 
 def middle(values: Iterable[float | None]) -> float:
-    """Return the median of the numbers there are; NaN without any.
-
-    Example:
-        >>> middle([3.0, None, 1.0, 2.0])
-        2.0
-    """
+    """Return the median of the numbers there are; NaN without any."""
     there = [v for v in values if v is not None and not math.isnan(v)]
     return statistics.median(there) if there else math.nan
 
 
 def mean(rows: Sequence[Row], name: str) -> float:
-    """Return the mean over seeds.
-
-    Example:
-        >>> mean([{"cosine": 0.25}, {"cosine": 0.75}], "cosine")
-        0.5
-    """
-    values = [row.get(name) for row in rows]
-    there = [value for value in values if value is not None]
-    if len(there) < len(values) or not there:
+    """Return the mean over seeds."""
+    values: list[Any] = [row.get(name) for row in rows]
+    if not values or None in values:
         raise NotTried(f"a network has no {name}")
-    return float(sum(there)) / len(there)
+    return float(sum(values)) / len(values)
 
 
 def spread(
     rows: Sequence[Row], name: str, decimals: int, scale: float = 1.0,
     over: Sequence[Row] | None = None,
 ) -> str:  # fmt: skip
-    """Write median [min, max] over seeds, or of the differences to other networks, seed by seed.
-
-    Example:
-        >>> spread([{"a": 0.25}, {"a": 0.75}], "a", 1, 100)
-        '50.0 [25.0, 75.0]'
-    """
-    values = [row.get(name) for row in rows]
-    base = [0.0] * len(values) if over is None else [row.get(name) for row in over]
-    pairs = [(a, b) for a, b in zip(values, base, strict=True) if a is not None and b is not None]
-    if not pairs or len(pairs) < len(values):
+    """Write median [min, max] over seeds, or of the differences to other networks, seed by seed."""
+    values: list[Any] = [row.get(name) for row in rows]
+    base: list[Any] = [0.0] * len(values) if over is None else [row.get(name) for row in over]
+    if not values or None in (*values, *base):
         return MISSING
-    found = [scale * (a - b) for a, b in pairs]
+    found = [scale * (a - b) for a, b in zip(values, base, strict=True)]
     text = fixed(statistics.median(found), decimals)
     if len(found) == 1:
         return text
@@ -239,11 +192,6 @@ def collect(
     """Return the value of a sentence: one number of every row of ``numbers[rows]``, by label.
 
     Rows of the same label are seeds; a function may return a list over seeds.
-
-    Example:
-        >>> numbers = {"programs": [{"K": 3, "gap": 0.1}, {"K": 3, "gap": 0.2}, {"K": 4, "gap": 0}]}
-        >>> collect("programs", "K = {K}", "gap")(numbers)
-        {'K = 3': [0.1, 0.2], 'K = 4': [0]}
     """
 
     def read(numbers: Numbers) -> dict[str, list[Any]]:
@@ -258,25 +206,13 @@ def collect(
 
 
 def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
-    """Return the answer to a question: whether the numbers pass, and in which panels not.
-
-    Example:
-        >>> rises = yes_or_no(lambda x: x > 0)
-        >>> rises({"a": [1.0, 2.0]}), rises(-1.0), rises({"a": [1.0, None, 2.0]})
-        ('yes', 'no', 'in 2 of 3 cases')
-        >>> rises({"a": [1.0, -2.0], "b": [1.0], "c": [None]})
-        'yes in b; no in c; 1 of 2 in a'
-    """
+    """Return the answer to a question: whether the numbers pass, and in which panels not."""
 
     def answer(measured: Any) -> str:
         panels = measured if isinstance(measured, Mapping) else {"": measured}
-        passing = {
-            label: [v is not None and bool(test(v)) for v in per_seed(values)]
-            for label, values in panels.items()
-        }
         words = {
             label: "yes" if all(each) else f"{sum(each)} of {len(each)}" if any(each) else "no"
-            for label, each in passing.items()
+            for label, each in which_pass(panels, test).items()
         }
         kinds = sorted(set(words.values()), key=lambda word: (word != "yes", word != "no", word))
         if len(kinds) == 1:
@@ -290,12 +226,7 @@ def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
 
 
 def medians(measured: Mapping[str, Any]) -> str:
-    """Return the answer to a question about the size of a number: its medians over the panels.
-
-    Example:
-        >>> medians({"a": [1.0, 2.0, 9.0], "b": [4.0]}), medians({"a": [1.5]})
-        ('2.00 to 4.00', '1.50')
-    """
+    """Return the answer to a question about the size of a number: its medians over the panels."""
     found = sorted(middle(per_seed(values)) for values in measured.values())
     ends = dict.fromkeys(brief(value) for value in (found[0], found[-1]))
     return " to ".join(ends)
@@ -305,12 +236,6 @@ def sweep(training: Training, rates: Iterable[float], seeds: int = 1) -> list[Tr
     """The same training with every learning rate and seed.
 
     A seed is that of the first weights and of the order of the samples; the data stays the same.
-
-    Example:
-        >>> from lawscope.studies.plan import Network
-        >>> net = Training(Network.of("feedforward", depth=4))
-        >>> [(t.recipe.lr, t.seed, t.recipe.seed) for t in sweep(net, [0.1, 0.3], seeds=2)]
-        [(0.1, 0, 0), (0.3, 0, 0), (0.1, 1, 1), (0.3, 1, 1)]
     """
     return [
         replace(training, seed=seed, recipe=replace(training.recipe, lr=lr, seed=seed))
@@ -322,20 +247,35 @@ def sweep(training: Training, rates: Iterable[float], seeds: int = 1) -> list[Tr
 def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
     """What a study keeps of one network: how it was trained, how it ended, and the law on it.
 
-    ``how`` goes to :meth:`Lab.separation`. A training that diverged has no law: its numbers are
-    None and its verdict is "diverged".
+    The law as JSON values: D per station, r, ρ, half-life, their 95 % intervals, verdict. ``how``
+    goes to :meth:`Lab.separation`. A training that diverged has no law: its numbers are None and
+    its verdict is "diverged".
     """
+    # Here, because listing studies must not wait for numpy.
+    from lawscope.documents import drop_non_finite
+
     lab.tell(f"measuring {training.describe()}")
     run = lab.run(training)
-    ending = {
+    numbers: Numbers = {
         "lr": training.recipe.lr, "seed": training.seed, "loss": run.loss, "accuracy": run.accuracy,
         "test_accuracy": run.test_accuracy, "fits": run.accuracy >= FITS,
+        "D": None, "D_interval": None, "r": None, "rho": None, "half_life": None, "interval": {},
+        "verdict": "diverged", "warnings": [],
     }  # fmt: skip
-    if not math.isfinite(run.loss):
-        return {**_jsonable(ending), **_DIVERGED}
-    with quietly():
-        law = lab.separation(training, **how)
-    return {**_jsonable(ending), **law_numbers(law)}
+    if math.isfinite(run.loss):
+        with quietly():
+            law = lab.separation(training, **how)
+        fit, ends = law.fit, law.fit.interval
+        names = {"r": "pearson", "rho": "rho", "half_life": "half_life"}
+        numbers |= {
+            "D": law.values.tolist(),
+            "D_interval": None if law.interval is None else law.interval.tolist(),
+            "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
+            "interval": {short: ends[name] for short, name in names.items() if name in ends},
+            "verdict": law.verdict, "warnings": list(law.warnings),
+        }  # fmt: skip
+    cleaned: Numbers = drop_non_finite(numbers)
+    return cleaned
 
 
 @contextmanager
@@ -344,25 +284,6 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LawscopeWarning)
         yield
-
-
-_DIVERGED: Numbers = {
-    "D": None, "D_interval": None, "r": None, "rho": None, "half_life": None, "interval": {},
-    "verdict": "diverged", "warnings": [],
-}  # fmt: skip
-
-
-def law_numbers(law: Separation) -> Numbers:
-    """The law as JSON values: D per station, r, ρ, half-life, their 95 % intervals, verdict."""
-    fit = law.fit
-    interval = {"r": "pearson", "rho": "rho", "half_life": "half_life"}
-    return _jsonable({
-        "D": law.values.tolist(),
-        "D_interval": None if law.interval is None else law.interval.tolist(),
-        "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
-        "interval": {k: fit.interval[n] for k, n in interval.items() if n in fit.interval},
-        "verdict": law.verdict, "warnings": list(law.warnings),
-    })  # fmt: skip
 
 
 def straightest(runs: Sequence[Numbers]) -> Numbers:
@@ -391,14 +312,9 @@ def training_of(row: Numbers, trainings: Iterable[Training]) -> Training:
 
 
 def pick(panels: Iterable[Numbers], **where: Any) -> Numbers:
-    """Return the panel with these settings.
-
-    Example:
-        >>> pick([{"depth": 4, "r": -0.9}, {"depth": 8, "r": -0.99}], depth=8)["r"]
-        -0.99
-    """
+    """Return the panel with these settings."""
     for panel in panels:
-        if all(panel[name] == value for name, value in where.items()):
+        if where.items() <= panel.items():
             return panel
     wanted = ", ".join(f"{name} {value}" for name, value in where.items())
     raise NotTried(f"this preset has no panel {wanted}")
@@ -411,11 +327,3 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     from scipy.stats import spearmanr
 
     return round(float(spearmanr(a, b).statistic), 12)
-
-
-def _jsonable(values: Numbers) -> Numbers:
-    # Here, because listing studies must not wait for numpy.
-    from lawscope.documents import drop_non_finite
-
-    cleaned: Numbers = drop_non_finite(values)
-    return cleaned

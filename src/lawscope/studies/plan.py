@@ -1,8 +1,8 @@
-"""What a study asks for: networks described by their full settings.
+"""What a study asks for: networks, what they are trained to do, and how, described by value.
 
-A :class:`Training` is a value. Two studies that describe the same network share one training,
-because it is stored under the hash of what its weights depend on (:attr:`Training.key`); where they
-look at different epochs of it, all of these are kept. Nothing here imports torch, so that
+Two studies that describe the same :class:`Training` share it, because it is stored under the hash
+of what its weights depend on (:attr:`Training.key`); where they look at different epochs of it, all
+of these are kept. Nothing here imports torch before a network is trained, so that
 ``lawscope study list`` answers at once.
 """
 
@@ -10,24 +10,130 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lawscope.errors import LawscopeError
-from lawscope.studies.datasets import Data, ImageData
-from lawscope.studies.tasks import Classification, Task
+from lawscope.studies.datasets import Data, ImageData, TextData, samples_of
 from lawscope.training.recipe import Recipe
 from lawscope.training.recorders import Recorder
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from lawscope.training.loop import Trained
+    from lawscope.training.recorders import Note
+
+    AfterEpoch = Callable[[int], None]
 
 # Raise this when a change to data, networks or training makes stored networks differ from what the
 # same settings would give today, or when the same settings get another key.
 REVISION = 4
+FLOPS = 25e9
+EVALUATED_WINDOWS = 256
+# Measured on small models, beside what their weights cost: networks that go through a window token
+# by token in Python wait for Python.
+SLOW_STYLES: Mapping[str, float] = {"mamba": 40.0, "rwkv": 15.0}
+
+
+class Task:
+    """What a network is trained to do; a kind of task is a frozen dataclass.
+
+    ``train`` trains networks of one shape in place, deterministically: several as one batched
+    program if the task ``stacks``, otherwise one. ``evaluate`` gives loss and accuracy in eval
+    mode; ``seconds`` is roughly what a training takes on one core, by the weights in matrices.
+    """
+
+    kind: ClassVar[str] = ""
+
+    def stacks(self, training: Training) -> bool:
+        return False
+
+    def train(
+        self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
+        note: Note | None,
+    ) -> None:  # fmt: skip
+        raise NotImplementedError
+
+    def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
+        raise NotImplementedError
+
+    def seconds(self, training: Training, weights: int) -> float:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Classification(Task):
+    """Cross-entropy on classes, and the share of classes named rightly."""
+
+    kind: ClassVar[str] = "classification"
+
+    def stacks(self, training: Training) -> bool:
+        """Feed-forward networks stack; a recorder looks at one network."""
+        return training.network.kind == "feedforward" and not training.recorders
+
+    def train(
+        self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
+        note: Note | None,
+    ) -> None:  # fmt: skip
+        from lawscope.training.loop import train
+        from lawscope.training.stack import train_stack
+
+        data = [samples_of(training.data) for training in trainings]
+        recipes = [training.recipe for training in trainings]
+        if not self.stacks(trainings[0]):
+            train(models[0], data[0].x, data[0].y, recipes[0], after_epoch, note)
+            return
+        xs, ys = [each.x for each in data], [each.y for each in data]
+        epochs = sorted({epoch for training in trainings for epoch in training.checkpoints})
+        train_stack(models, xs, ys, recipes, after_epoch, up_to_date=epochs)
+
+    def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
+        from lawscope.training.loop import evaluate
+
+        return evaluate(model, x, y)
+
+    def seconds(self, training: Training, weights: int) -> float:
+        """Multiply-adds of a pass from the weights, three times for a step."""
+        positions = 1.0 if training.network.kind == "feedforward" else 64.0
+        return 6 * positions * weights * training.data.count * training.recipe.epochs / FLOPS
+
+
+@dataclass(frozen=True)
+class LanguageModelling(Task):
+    """Cross-entropy on the next token, or on hidden ones; an epoch of the recipe is one step."""
+
+    kind: ClassVar[str] = "language"
+    # The token that hides others from a masked language model; None: next tokens.
+    mask: int | None = None
+
+    def train(
+        self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
+        note: Note | None,
+    ) -> None:  # fmt: skip
+        from lawscope.training.language import Objective, train_language
+
+        windows, recipe = samples_of(trainings[0].data).x, trainings[0].recipe
+        train_language(models[0], windows, recipe, Objective(self.mask), after_epoch, note)
+
+    def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
+        """Per token, on the first windows: that is enough."""
+        from lawscope.training.language import Objective, evaluate_language
+
+        return evaluate_language(model, x[:EVALUATED_WINDOWS], Objective(self.mask))
+
+    def seconds(self, training: Training, weights: int) -> float:
+        """Multiply-adds of the windows of all steps."""
+        assert isinstance(training.data, TextData)
+        slow = SLOW_STYLES.get(training.network.settings.get("style", ""), 1.0)
+        tokens = training.recipe.batch_size * training.data.window * training.recipe.epochs
+        return 6 * weights * tokens * slow / FLOPS
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network of ``lawscope.zoo`` or of ``kinds.NETWORKS``, with the options of its builder."""
+    """A network of ``lawscope.zoo`` or of ``registry.NETWORKS``, with options of its builder."""
 
     kind: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -62,7 +168,7 @@ class Training:
         trained: layers [first, last) that learn, counted from 0 over the children of the network
             (the classifier is the last child); None: all of them.
         prepare: what is done to the network before its first step, as registered in
-            ``lawscope.studies.kinds.PREPARATIONS``; "" is nothing.
+            ``lawscope.studies.registry.PREPARATIONS``; "" is nothing.
         task: what it is trained to do.
         recorders: what is written down during training; such a network is trained by itself, and
             so its weights are those of others only to rounding.
@@ -88,8 +194,13 @@ class Training:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the weights depend on, as JSON values."""
-        return {"revision": REVISION, **self._settings()}
+        """Return what the weights depend on, as it comes back from a file of JSON."""
+        document: dict[str, Any] = json.loads(self._text())
+        return document
+
+    def _text(self) -> str:
+        settings = {"revision": REVISION, **self._settings()}
+        return json.dumps(settings, sort_keys=True, separators=(",", ":"))
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -117,8 +228,7 @@ class Training:
     @property
     def key(self) -> str:
         """The first 24 digits of the SHA-256 of :meth:`to_dict`: the name in the store."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
+        return hashlib.sha256(self._text().encode()).hexdigest()[:24]
 
     @property
     def shape(self) -> str:

@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -73,22 +72,19 @@ Event = Progress | Done | Failed | Retried
 
 
 class Workers(Protocol):
-    """What does jobs, on this machine or on a cluster, and says what happens."""
+    """What does jobs, on this machine or on a cluster: ``free`` more can begin now.
+
+    ``events`` returns what has happened after at most ``timeout`` seconds; ``close`` ends all
+    workers, also busy ones.
+    """
 
     size: int
 
     @property
-    def free(self) -> int:
-        """How many more jobs can begin now."""
-
-    def submit(self, job_id: int, job: Job) -> None:
-        """Begin a job; its events carry the id."""
-
-    def events(self, timeout: float) -> Sequence[Event]:
-        """Return what has happened, after at most ``timeout`` seconds."""
-
-    def close(self) -> None:
-        """End all workers, also busy ones."""
+    def free(self) -> int: ...
+    def submit(self, job_id: int, job: Job) -> None: ...
+    def events(self, timeout: float) -> Sequence[Event]: ...
+    def close(self) -> None: ...
 
 
 @dataclass(eq=False)
@@ -97,6 +93,12 @@ class _Worker:
     connection: Connection
     task: tuple[int, Job] | None = None
     retried: bool = False
+
+    def send(self, task: tuple[int, Job], retried: bool = False) -> None:
+        self.task, self.retried = task, retried
+        # Where the process is gone, the next recv says so.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send(task)
 
 
 class Pool:
@@ -115,7 +117,7 @@ class Pool:
 
     def submit(self, job_id: int, job: Job) -> None:
         idle = [worker for worker in self._workers if worker.task is None]
-        self._send(idle[0] if idle else self._begin(), (job_id, job))
+        (idle[0] if idle else self._begin()).send((job_id, job))
 
     def events(self, timeout: float) -> Sequence[Event]:
         busy = {w.connection: w for w in self._workers if w.task is not None}
@@ -144,7 +146,7 @@ class Pool:
         # are known.
         self._workers.append(worker)
         try:
-            with _interrupts_blocked(), _without_main():
+            with _deaf_and_without_main():
                 process.start()
         except BaseException:
             if process.pid is None:
@@ -153,12 +155,6 @@ class Pool:
         # So that our end reports when the process is gone.
         theirs.close()
         return worker
-
-    def _send(self, worker: _Worker, task: tuple[int, Job], retried: bool = False) -> None:
-        worker.task, worker.retried = task, retried
-        # Where the process is gone, the next recv says so.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            worker.connection.send(task)
 
     def _receive(self, worker: _Worker) -> Event:
         try:
@@ -177,7 +173,7 @@ class Pool:
         assert worker.task is not None
         job_id = worker.task[0]
         if not worker.retried:
-            self._send(self._begin(), worker.task, retried=True)
+            self._begin().send(worker.task, retried=True)
             return Retried(job_id)
         if worker.process.exitcode == -signal.SIGKILL:
             return Failed(job_id, "its process was killed twice (out of memory?); try fewer jobs")
@@ -189,19 +185,27 @@ def serve(connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # What a study prints must not end up in the command's JSON.
     os.dup2(2, 1)
-    for variable in ONE_THREAD:
-        os.environ[variable] = "1"
-    while True:
-        try:
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    with suppress(EOFError, ConnectionError):
+        while True:
             job_id, job = connection.recv()
-            send = partial(_send_progress, connection, job_id)
-            connection.send(perform(job_id, job, at_most_every(REPORT_SECONDS, send)))
-        except (EOFError, ConnectionError):
-            return
+            connection.send(perform(job_id, job, connection.send, REPORT_SECONDS))
 
 
-def perform(job_id: int, job: Job, report: Report) -> Event:
-    """Do one job on one thread; an exception becomes an event."""
+def perform(job_id: int, job: Job, send: Callable[[Progress], Any], every: float) -> Event:
+    """Do one job on one thread; an exception becomes an event.
+
+    Progress is sent every few seconds: a network can take a millisecond an epoch.
+    """
+    last = 0.0
+
+    def report(news: int | str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= every:
+            last = now
+            send(Progress(job_id, news))
+
     try:
         import torch
 
@@ -214,30 +218,12 @@ def perform(job_id: int, job: Job, report: Report) -> Event:
         return Failed(job_id, why, traceback.format_exc(), kind)
 
 
-def at_most_every(seconds: float, report: Report) -> Report:
-    """Return the same report, made seldom: a network can take a millisecond an epoch."""
-    last = 0.0
-
-    def seldom(news: int | str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= seconds:
-            last = now
-            report(news)
-
-    return seldom
-
-
 def usable_cores() -> int:
     """Return the cores this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
-
-
-def _send_progress(connection: Connection, job_id: int, news: int | str) -> None:
-    connection.send(Progress(job_id, news))
 
 
 def _end_with_parent() -> None:
@@ -249,23 +235,17 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """A process begun inside never hears ctrl-C: the parent ends it. Ours comes afterwards."""
+def _deaf_and_without_main() -> Iterator[None]:
+    """A process begun inside never hears ctrl-C, and does not run the user's script again.
+
+    The parent ends it, and jobs need nothing of the script. Our own ctrl-C comes afterwards.
+    """
     # The first process of all begins this one on its way, and that lets interrupts in again.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """A process begun inside does not run the user's script again: jobs need nothing of it."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
     try:
         yield
     finally:
         sys.modules["__main__"] = main
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

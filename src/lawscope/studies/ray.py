@@ -96,30 +96,28 @@ class _Board:
     """An actor to which workers pin their progress, and the runner reads it."""
 
     def __init__(self) -> None:
-        self._news: dict[int, int | str] = {}
         self._begun: set[int] = set()
-        self._again: list[int] = []
+        self._retried: list[Event] = []
+        self._news: dict[int, Event] = {}
 
     def begin(self, job_id: int) -> None:
         """A worker begins a job, perhaps not the first one to do so."""
         if job_id in self._begun:
-            self._again.append(job_id)
+            self._retried.append(Retried(job_id))
         self._begun.add(job_id)
 
-    def put(self, job_id: int, news: int | str) -> None:
-        self._news[job_id] = news
+    def put(self, progress: Progress) -> None:
+        self._news[progress.job_id] = progress
 
     def take(self) -> list[Event]:
-        events: list[Event] = [Retried(job_id) for job_id in self._again]
-        events += [Progress(job_id, news) for job_id, news in self._news.items()]
-        self._again, self._news = [], {}
+        events = [*self._retried, *self._news.values()]
+        self._retried, self._news = [], {}
         return events
 
 
 def _work(job_id: int, job: Job, board: Any) -> Event:
     board.begin.remote(job_id)
-    report = pool.at_most_every(NEWS_SECONDS, lambda news: board.put.remote(job_id, news))
-    return pool.perform(job_id, job, report)
+    return pool.perform(job_id, job, board.put.remote, NEWS_SECONDS)
 
 
 def check_place(on: str) -> None:
@@ -166,12 +164,16 @@ def _connect(ray: Any, on: str, jobs: int | None) -> None:
                 ray.init(address=address)
         else:  # not by its address: only here does Ray look for the token of the cluster
             ray.init(address="auto", **quiet)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise _unreachable(where, error) from error
-    except SystemExit as error:  # what Ray does where it gives up
-        if error.code == signal.SIGTERM:  # or where somebody ends this process
+    except (OSError, RuntimeError, ValueError, SystemExit) as error:
+        # Ray ends the program where it gives up; so may somebody else.
+        if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
             raise
-        raise _unreachable(where, error) from error
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise LawscopeError(
+            f"Ray cannot be reached at {where} ({reason}); check that the cluster runs there and "
+            "that RAY_AUTH_TOKEN is its token if it asks for one, or work on this machine "
+            "(on='local')."
+        ) from error
 
 
 def _known_here() -> str:
@@ -197,13 +199,11 @@ def _knock(address: str) -> None:
     socket.create_connection((place.hostname, port), timeout=CONNECT_SECONDS).close()
     # A port may be open and not speak gRPC, for which Ray waits minutes. Where it is to speak TLS
     # we have no certificates to greet it with.
-    if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
-        _greet(place.netloc if place.port else f"{place.netloc}:{port}")
-
-
-def _greet(target: str) -> None:
+    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+        return
     import grpc  # comes with the client of Ray
 
+    target = place.netloc if place.port else f"{place.netloc}:{port}"
     with grpc.insecure_channel(target) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=CONNECT_SECONDS)
@@ -211,11 +211,3 @@ def _greet(target: str) -> None:
             raise TimeoutError(
                 f"the port is open, and nothing that speaks gRPC answered in {CONNECT_SECONDS:g} s"
             ) from error
-
-
-def _unreachable(where: str, error: BaseException) -> LawscopeError:
-    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-    return LawscopeError(
-        f"Ray cannot be reached at {where} ({reason}); check that the cluster runs there and that "
-        "RAY_AUTH_TOKEN is its token if it asks for one, or work on this machine (on='local')."
-    )

@@ -1,7 +1,12 @@
-"""The studies there are. A study registers by existing: a module of a family that defines STUDY.
+"""The studies there are, and the kinds of networks and preparations that families add.
 
-A family is a subpackage of ``lawscope.studies``, or of a package named by the environment variable
-``LAWSCOPE_STUDIES``, for studies of your own.
+A study registers by existing: a module of a family that defines STUDY. A family is a subpackage of
+``lawscope.studies``, or of a package named by the environment variable ``LAWSCOPE_STUDIES``, for
+studies of your own. What a family's studies share lives in modules whose names begin with an
+underscore. A kind is registered by a decorator where it is defined::
+
+    @NETWORKS.register("two-layer-linear")
+    def two_layer_linear(width: int = 10) -> nn.Module: ...
 """
 
 from __future__ import annotations
@@ -10,22 +15,62 @@ import difflib
 import os
 import pkgutil
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.studies.study import PRESETS, Study
+
+if TYPE_CHECKING:
+    from torch import nn
 
 VARIABLE = "LAWSCOPE_STUDIES"
 EVERYTHING = "all"
 
 
+class Kinds:
+    """Functions by name, of a network or to a network; ``what`` names one of them."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._known: dict[str, Callable[..., nn.Module]] = {}
+
+    def register(self, name: str) -> Callable[[Any], Any]:
+        def keep(thing: Any) -> Any:
+            known: Any = self._known.setdefault(name, thing)
+            if (known.__module__, known.__qualname__) != (thing.__module__, thing.__qualname__):
+                raise LawscopeError(
+                    f"There are two kinds of {self._what} named {name!r}, in {known.__module__} "
+                    f"and {thing.__module__}; rename one."
+                )
+            return thing
+
+        return keep
+
+    def find(self, name: str) -> Callable[..., nn.Module]:
+        """Return what is registered under a name, if need be after importing all families."""
+        if name not in self._known:
+            # A worker may be asked for a kind whose module it has not seen yet.
+            for module in _modules(os.environ.get(VARIABLE, "")).values():
+                with suppress(Exception):  # a file that cannot be imported registers nothing
+                    import_module(module)
+        if name not in self._known:
+            near = difflib.get_close_matches(name, list(self._known)) or sorted(self._known)
+            raise LawscopeError(f"there is no {self._what} {name!r}: choose {', '.join(near)}.")
+        return self._known[name]
+
+
+NETWORKS = Kinds("network")
+PREPARATIONS = Kinds("preparation")
+
+
 def names() -> list[str]:
     """Every study as ``family/name``, in alphabetical order within its family."""
-    return list(_modules(os.environ.get(VARIABLE, "")))
+    return [name for name in _modules(os.environ.get(VARIABLE, "")) if "/-" not in name]
 
 
 def families() -> list[str]:
@@ -35,13 +80,13 @@ def families() -> list[str]:
 
 def find(name: str) -> Study:
     """The study of that name."""
-    module = _modules(os.environ.get(VARIABLE, "")).get(name)
-    if module is None:
-        raise LawscopeError(f"There is no study {name!r}; {_offer(name, names())}")
+    if name not in (known := names()):
+        raise LawscopeError(f"There is no study {name!r}; {_offer(name, known)}")
+    module = _modules(os.environ.get(VARIABLE, ""))[name]
     try:
         study = getattr(import_module(module), "STUDY", None)
     except Exception as error:  # whatever a file of somebody's own does
-        raise LawscopeError(f"{_file_of(module)} cannot be imported ({_say(error)}).") from error
+        raise LawscopeError(f"{_cannot_import(module, error)}.") from error
     if not isinstance(study, Study):
         raise LawscopeError(f"STUDY in {module} is not a Study; see CONTRIBUTING.md.")
     return study
@@ -84,13 +129,6 @@ def check_preset(preset: str) -> str:
     return preset
 
 
-def import_families() -> None:
-    """Import every module of every family, so that what it registers is known."""
-    for module in _modules(os.environ.get(VARIABLE, ""), shared=True).values():
-        with suppress(Exception):  # a file that cannot be imported registers nothing
-            import_module(module)
-
-
 def _offer(asked: object, choices: list[str]) -> str:
     """The nearest of the choices, by the whole name or by the part after the family."""
     word = str(asked)  # from Python it may be anything
@@ -106,15 +144,10 @@ def _offer(asked: object, choices: list[str]) -> str:
 
 
 @lru_cache(maxsize=8)
-def _modules(own: str, shared: bool = False) -> dict[str, str]:
-    """The module of every study by the study's name; nothing is imported but the families.
-
-    What a family's studies share lives in modules whose names begin with an underscore; these come
-    too where ``shared``.
-    """
+def _modules(own: str) -> dict[str, str]:
+    """The modules of all families by name; nothing is imported but the families."""
     packages = filter(None, ("lawscope.studies", *own.split(",")))
-    found = dict(pair for package in packages for pair in _walk(package.strip()))
-    return {name: module for name, module in found.items() if shared or "/-" not in name}
+    return dict(pair for package in packages for pair in _walk(package.strip()))
 
 
 def _walk(package: str) -> Iterator[tuple[str, str]]:
@@ -122,8 +155,8 @@ def _walk(package: str) -> Iterator[tuple[str, str]]:
         root = import_module(package)
     except Exception as error:
         raise LawscopeError(
-            f"{VARIABLE} names {package}, which cannot be imported ({_say(error)}); check "
-            "PYTHONPATH."
+            f"{VARIABLE} names {package}, which cannot be imported "
+            f"({type(error).__name__}: {error}); check PYTHONPATH."
         ) from error
     for family in pkgutil.iter_modules(root.__path__):
         if not family.ispkg:
@@ -132,17 +165,14 @@ def _walk(package: str) -> Iterator[tuple[str, str]]:
         try:
             modules = list(pkgutil.iter_modules(import_module(home).__path__))
         except Exception as error:
-            words = f"{_file_of(home)} cannot be imported ({_say(error)}); its family is left out."
+            words = f"{_cannot_import(home, error)}; its family is left out."
             warnings.warn(words, LawscopeWarning, stacklevel=2)
             continue
         for module in modules:
             yield f"{family.name}/{module.name}".replace("_", "-"), f"{home}.{module.name}"
 
 
-def _file_of(module: str) -> str:
+def _cannot_import(module: str, error: Exception) -> str:
     spec = find_spec(module)
-    return module if spec is None or spec.origin is None else spec.origin
-
-
-def _say(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    file = module if spec is None or spec.origin is None else spec.origin
+    return f"{file} cannot be imported ({type(error).__name__}: {error})"

@@ -21,14 +21,7 @@ from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
 from lawscope.studies.entry import today, versions
 from lawscope.studies.registry import check_preset, find
-from lawscope.studies.study import (
-    NOT_TRIED,
-    PRESETS,
-    Column,
-    Judged,
-    Judgement,
-    JudgingError,
-)
+from lawscope.studies.study import NOT_TRIED, PRESETS, Column, Judged, Judgement, JudgingError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,14 +124,13 @@ class StudyResult:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> StudyResult:
-        known = {k: document[k] for k in ("name", "preset", "status", "date")}
+        known = {name: document[name] for name in ("name", "preset", "status", "date")}
+        known |= {name: dict(document[name]) for name in ("settings", "versions")}
         return cls(
             **known,
-            settings=dict(document["settings"]),
             seconds=float(document["seconds"]),
             numbers=from_json(document["numbers"]),
             judgement=Judgement(*(tuple(map(_judged, document[each])) for each in _LISTS)),
-            versions=dict(document["versions"]),
             why=document.get("why", ""),
         )
 
@@ -238,10 +230,9 @@ def load_results(path: Path) -> list[StudyResult]:
     if document is None:
         return []
     try:
-        if "family" not in document:
-            return [StudyResult.from_dict(document)]
         shared = {"versions": document["versions"]}
-        return [StudyResult.from_dict({**shared, **study}) for study in document["studies"]]
+        studies = document["studies"] if "family" in document else [document]
+        return [StudyResult.from_dict({**shared, **study}) for study in studies]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LawscopeError(
             f"{path} is not a whole result ({error!r}); run the study again."

@@ -11,28 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.studies import result as saved
 from lawscope.studies.datasets import find_absent
-from lawscope.studies.display import Display
 from lawscope.studies.entry import today
-from lawscope.studies.job import Measured
-from lawscope.studies.plan import Training, with_starts
+from lawscope.studies.plan import with_starts
 from lawscope.studies.pool import Pool, Workers, usable_cores
 from lawscope.studies.ray import RayWorkers, check_place
 from lawscope.studies.registry import check_preset, choose, find
-from lawscope.studies.result import (
-    DEFAULT_OUT,
-    FAILED,
-    StudyResult,
-    judge,
-    result_file,
-    save,
-    save_family,
-    summary_file,
-    without_numbers,
-)
-from lawscope.studies.scheduler import Failure, PlannedStudy, Scheduler
+from lawscope.studies.result import DEFAULT_OUT, FAILED, StudyResult
+from lawscope.studies.scheduler import Failure, Measured, PlannedStudy, Scheduler
 from lawscope.studies.store import Store
 from lawscope.studies.study import NOT_TRIED, Judgement
+from lawscope.studies.terminal import Display
 from lawscope.whole_number import whole_number
 
 
@@ -98,7 +88,7 @@ def run_many(
     check_place(on)
     seeds = seeds if seeds is None else whole_number("seeds", seeds, 1, "trains nothing")
     jobs = jobs if jobs is None else whole_number("jobs", jobs, 1, "trains nothing")
-    runner = Runner(Store.default(store), _check_writable(Path(out)), preset, seeds)
+    runner = Runner(Store(store), _check_writable(Path(out)), preset, seeds)
     studies = runner.plan(chosen)
     if studies:
         runner.run(studies, jobs, on, show)
@@ -106,7 +96,7 @@ def run_many(
     if target not in chosen:
         for family in dict.fromkeys(name.partition("/")[0] for name in chosen):
             own = [r for r in results if r.name.startswith(f"{family}/")]
-            save_family(own, summary_file(Path(out), own[0].name, preset))
+            saved.save_family(own, saved.summary_file(Path(out), own[0].name, preset))
     return results
 
 
@@ -121,20 +111,29 @@ class Runner:
     results: dict[str, StudyResult] = field(default_factory=dict)
 
     def plan(self, names: list[str]) -> list[PlannedStudy]:
-        planned = {name: self._trainings(name) for name in names}
-        absent = find_absent({t.data for needed in planned.values() for t in needed.values()})
+        """Plan studies; one whose plan raises has failed, one without its data is not tried."""
+        planned = []
+        for name in names:
+            settings: dict[str, Any] = {}
+            try:
+                own = {} if self.seeds is None else {"seeds": self.seeds}
+                settings = {**find(name).settings[self.preset], **own}
+                needed = with_starts(find(name).plan(settings))
+                planned.append(PlannedStudy(name, settings, needed))
+            except Exception as error:  # one study's mistake must not stop the others
+                why = f"plan: {type(error).__name__}: {error}"
+                self.results[name] = saved.without_numbers(name, self.preset, settings, FAILED, why)
+        absent = find_absent({t.data for study in planned for t in study.needed.values()})
         studies = []
-        for name, needed in planned.items():
-            if name in self.results:
-                continue
-            settings = self._settings(name)
-            sources = {training.data.source for training in needed.values()}
+        for study in planned:
+            name, sources = study.name, {t.data.source for t in study.needed.values()}
             if why := " ".join(absent[source] for source in absent if source in sources):
-                self.results[name] = without_numbers(name, self.preset, settings, NOT_TRIED, why)
+                named = (name, self.preset, study.settings)
+                self.results[name] = saved.without_numbers(*named, NOT_TRIED, why)
                 continue
-            result = result_file(self.out, name, self.preset)
-            self.store.note_use(name, self.preset, result, needed)
-            studies.append(PlannedStudy(name, settings, needed))
+            result = saved.result_file(self.out, name, self.preset)
+            self.store.note_use(name, self.preset, result, study.needed)
+            studies.append(study)
         return studies
 
     def run(
@@ -142,15 +141,13 @@ class Runner:
     ) -> None:
         from lawscope.studies.execute import estimate_seconds
 
-        pool = Pool(jobs or usable_cores())
+        pool, display = Pool(jobs or usable_cores()), Display(show)
         trainers: Workers = pool if on == "local" else RayWorkers(on, jobs)
         try:
             # Ray reports lost workers on standard output, where a caller may print JSON.
-            with redirect_stdout(sys.stderr), Display(show) as display:
-                scheduler = Scheduler(
-                    self.store, trainers, pool, display, self.finish, estimate_seconds
-                )
-                scheduler.run(studies)
+            with redirect_stdout(sys.stderr), display.bars:
+                crews = (trainers, pool)
+                Scheduler(self.store, *crews, display, self.finish, estimate_seconds).run(studies)
         finally:
             pool.close()
             trainers.close()
@@ -158,29 +155,15 @@ class Runner:
     def finish(self, study: PlannedStudy, outcome: Measured | Failure) -> None:
         named = (study.name, self.preset, study.settings)
         if isinstance(outcome, Failure):
-            result = without_numbers(*named, FAILED, outcome.why, outcome.trace)
+            result = saved.without_numbers(*named, FAILED, outcome.why, outcome.trace)
         else:
             seconds = self._core_seconds(study) + outcome.seconds
-            result = judge(StudyResult(*named, outcome.numbers, Judgement(), seconds, today()))
+            result = StudyResult(*named, outcome.numbers, Judgement(), seconds, today())
+            result = saved.judge(result)
             if outcome.why and not result.why:
                 result = replace(result, why=f"its figure could not be drawn: {outcome.why}")
-            save(result, self.out, outcome.picture)
+            saved.save(result, self.out, outcome.picture)
         self.results[study.name] = result
-
-    def _trainings(self, name: str) -> dict[str, Training]:
-        """The trainings a study needs, by key; one whose plan raises has failed."""
-        settings: dict[str, Any] = {}
-        try:
-            settings = self._settings(name)
-            return with_starts(find(name).plan(settings))
-        except Exception as error:  # one study's mistake must not stop the others
-            why = f"plan: {type(error).__name__}: {error}"
-            self.results[name] = without_numbers(name, self.preset, settings, FAILED, why)
-            return {}
-
-    def _settings(self, name: str) -> dict[str, Any]:
-        own = {} if self.seeds is None else {"seeds": self.seeds}
-        return {**find(name).settings[self.preset], **own}
 
     def _core_seconds(self, study: PlannedStudy) -> float:
         """What its trainings took, also those found in the store; without damaged ones."""

@@ -11,19 +11,20 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lawscope import __version__
-from lawscope.studies.display import Display
-from lawscope.studies.entry import DamagedEntryError, Packed
-from lawscope.studies.job import Measure, Measured, Train
+from lawscope.studies.entry import DamagedEntryError, Packed, pack, unpack
+from lawscope.studies.figures import draw
 from lawscope.studies.plan import Training, each_once, lineage
-from lawscope.studies.pool import Done, Event, Failed, Job, Progress, Retried, Workers
+from lawscope.studies.pool import Done, Event, Failed, Progress, Report, Retried, Workers
+from lawscope.studies.registry import find
+from lawscope.studies.result import from_json, to_json
 from lawscope.studies.store import Store
-
-if TYPE_CHECKING:
-    from filelock import FileLock
+from lawscope.studies.terminal import Display
 
 POLL_SECONDS = 0.5
 MOST_NETWORKS = 16
@@ -32,32 +33,65 @@ MOST_SECONDS = 300.0
 # Of a network that cannot be built here, so that its cost is not known.
 UNKNOWN_SECONDS = 1.0
 
+# Trainings of one shape that a worker trains together.
+Stack = tuple[Training, ...]
+
 
 @dataclass(frozen=True)
-class Stack:
-    """Trainings of one shape that a worker trains together."""
+class Train:
+    """The job to train a stack, which comes with what its networks begin from."""
 
-    trainings: tuple[Training, ...]
+    trainings: Stack
+    starts: tuple[tuple[Training, Packed], ...] = ()
+
+    def __call__(self, report: Report) -> list[Packed]:
+        from lawscope.studies.execute import execute
+
+        done = 0
+
+        def tick(epochs: int) -> None:
+            nonlocal done
+            done += epochs
+            report(done)
+
+        starts = {training.key: unpack(packed, training) for training, packed in self.starts}
+        return [pack(run) for run in execute(self.trainings, starts, tick)]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the measurement of a study gives; ``why`` there is no picture."""
+
+    numbers: dict[str, Any]
+    picture: bytes | None
+    why: str
     seconds: float
 
-    @property
-    def starts(self) -> dict[str, Training]:
-        return {t.start.key: t.start for t in self.trainings if t.start is not None}
 
-    @property
-    def epochs(self) -> int:
-        """Network-epochs: the unit of progress."""
-        return sum(training.recipe.epochs for training in self.trainings)
+@dataclass(frozen=True)
+class Measure:
+    """The job to measure a study whose trainings are all in the store."""
 
-    def describe(self) -> str:
-        first = self.trainings[0]
-        if len(self.trainings) == 1:
-            return first.describe()
-        return f"{len(self.trainings)} × {first.network.describe()}"
+    name: str
+    settings: Mapping[str, Any]
+    store: Path
 
-    def only(self, trainings: Iterable[Training]) -> Stack:
-        kept = tuple(trainings)
-        return Stack(kept, self.seconds * len(kept) / len(self.trainings))
+    def __call__(self, report: Report) -> Measured:
+        from lawscope.studies.lab import Lab
+
+        begun = time.perf_counter()
+        study, store = find(self.name), Store(self.store)
+        # As they will come back from the file, so that claims and figure are the same then.
+        numbers = {
+            protocol: from_json(to_json(study.measure(Lab(self.settings, store, report, protocol))))
+            for protocol in study.protocols
+        }
+        picture, why = None, ""
+        try:
+            picture = draw(study.figure(numbers[study.protocols[0]]), "png")
+        except Exception as error:  # a figure that fails must not cost the numbers
+            why = f"{type(error).__name__}: {error}"
+        return Measured(numbers, picture, why, time.perf_counter() - begun)
 
 
 @dataclass(eq=False)
@@ -101,7 +135,8 @@ class Scheduler:
         # Another process is training these.
         self._elsewhere: list[Stack] = []
         self._look_again = 0.0
-        self._training: dict[int, tuple[Stack, list[FileLock]]] = {}
+        # With the locks that are held meanwhile.
+        self._training: dict[int, tuple[Stack, ExitStack]] = {}
         self._measuring: dict[int, PlannedStudy] = {}
         self._stored: set[str] = set()
         self._failed: dict[str, Failure] = {}
@@ -115,15 +150,17 @@ class Scheduler:
         self._open = list(studies)
         self._wanted = each_once(t for study in self._open for t in study.needed.values())
         self._enqueue(self._wanted)
+        crews = dict.fromkeys((self.trainers, self.measurers))
         try:
             while self._open or self._measuring:
                 self._begin_measuring()
                 self._begin_training()
-                for event in self._events():
-                    self._handle(event)
+                for workers in crews:
+                    for event in workers.events(POLL_SECONDS / len(crews)):
+                        self._handle(event)
         finally:
             for _, locks in self._training.values():
-                _release(locks)
+                locks.close()
 
     def _enqueue(self, keys: Iterable[str]) -> None:
         """Queue what the store does not have, or has damaged."""
@@ -131,14 +168,12 @@ class Scheduler:
         missing = {key: t for key, t in trainings.items() if not self.store.has(t)}
         self._stored = (self._stored - missing.keys()) | (trainings.keys() - missing.keys())
         self._queue += stacks_of(missing.values(), self.trainers.size, self.cost)
-        self.display.expect(sum(t.recipe.epochs for t in missing.values()))
+        self.display.expect(_epochs(missing.values()))
 
     def _why_missing(self, needed: Mapping[str, Training]) -> Failure | None:
         """Why some of these cannot be had; an older entry may have the epochs needed here."""
-        for key, training in needed.items():
-            if key in self._failed and not self.store.has(training):
-                return self._failed[key]
-        return None
+        failed = (key for key in needed if key in self._failed)
+        return next((self._failed[k] for k in failed if not self.store.has(needed[k])), None)
 
     def _is_over(self, needed: Mapping[str, Training]) -> bool:
         """Whether none of these is still to be trained."""
@@ -151,9 +186,11 @@ class Scheduler:
                 self.finish(study, failure)
             elif self.measurers.free and self._is_over(study.needed):
                 self._open.remove(study)
-                job = Measure(study.name, dict(study.settings), self.store.folder)
-                job_id = self._submit(self.measurers, job, f"measuring {study.name}", None)
+                job_id = next(self._job_ids)
                 self._measuring[job_id] = study
+                self.display.begin(job_id, f"measuring {study.name}", None)
+                job = Measure(study.name, dict(study.settings), self.store.folder)
+                self.measurers.submit(job_id, job)
 
     def _begin_training(self) -> None:
         if self._elsewhere and time.monotonic() >= self._look_again:
@@ -163,42 +200,41 @@ class Scheduler:
         for stack in list(self._queue):
             if not self.trainers.free:
                 break
-            if failure := self._why_missing(stack.starts):
+            starts = _starts_of(stack)
+            if failure := self._why_missing(starts):
                 self._queue.remove(stack)
                 self._fail(stack, failure)
-            elif self._is_over(stack.starts):
+            elif self._is_over(starts):
                 self._queue.remove(stack)
                 self._begin(stack)
-        self.display.waiting(sum(len(stack.trainings) for stack in self._elsewhere))
+        self.display.waiting(sum(map(len, self._elsewhere)))
 
     def _begin(self, stack: Stack) -> None:
         """Lock what no other process trains or has finished meanwhile, and train that."""
-        locks: list[FileLock] = []
         try:
-            if ours := self._lock(stack, locks):
-                stack = stack.only(ours)
-                starts = tuple((t, self.store.read(t)) for t in stack.starts.values())
-                job = Train(stack.trainings, starts)
-                job_id = self._submit(self.trainers, job, stack.describe(), stack.epochs)
-                self._training[job_id] = (stack, locks)
+            with ExitStack() as locks:
+                stack = self._lock(stack, locks)
+                if not stack:
+                    return
+                starts = tuple((t, self.store.read(t)) for t in _starts_of(stack).values())
+                job_id = next(self._job_ids)
+                self._training[job_id] = (stack, locks.pop_all())
+            self.display.begin(job_id, _describe(stack), _epochs(stack))
+            self.trainers.submit(job_id, Train(stack, starts))
         except DamagedEntryError as error:
-            _release(locks)
             self._repair_starts(stack, error)
-        except BaseException:
-            _release(locks)
-            raise
 
-    def _lock(self, stack: Stack, locks: list[FileLock]) -> list[Training]:
-        """Return the trainings of a stack that are ours to do; their locks go to ``locks``."""
+    def _lock(self, stack: Stack, locks: ExitStack) -> Stack:
+        """Return the trainings of a stack that are ours to do, locked."""
         ours, theirs = [], []
-        for training in stack.trainings:
+        for training in stack:
             lock = self.store.lock(training.key)
             if lock is None:
                 theirs.append(training)
                 continue
-            locks.append(lock)
+            locks.callback(lock.release)
             if self.store.has(training):
-                locks.pop().release()
+                lock.release()
                 self._stored.add(training.key)
                 self.display.expect(-training.recipe.epochs)
             else:
@@ -206,30 +242,18 @@ class Scheduler:
                 ours.append(training.keeping(self.store.kept(training.key)))
                 self.store.remove_damaged(training)
         if theirs:
-            self._elsewhere.append(stack.only(theirs))
-        return ours
+            self._elsewhere.append(tuple(theirs))
+        return tuple(ours)
 
     def _repair_starts(self, stack: Stack, error: DamagedEntryError) -> None:
         """What a stack begins from was damaged after it was planned: train that again, once."""
-        again = stack.starts.keys() - self._repaired
+        again = _starts_of(stack).keys() - self._repaired
         if not again:
             self._fail(stack, Failure(str(error)))
             return
         self._repaired |= again
         self._queue.append(stack)
         self._enqueue(again)
-
-    def _submit(self, workers: Workers, job: Job, words: str, total: int | None) -> int:
-        job_id = next(self._job_ids)
-        self.display.begin(job_id, words, total)
-        workers.submit(job_id, job)
-        return job_id
-
-    def _events(self) -> list[Event]:
-        if self.measurers is self.trainers:
-            return list(self.trainers.events(POLL_SECONDS))
-        half = POLL_SECONDS / 2
-        return [*self.trainers.events(half), *self.measurers.events(half)]
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, Progress):
@@ -242,36 +266,35 @@ class Scheduler:
             self._finish_measuring(event)
 
     def _finish_training(self, event: Done | Failed) -> None:
-        stack, locks = self._training[event.job_id]
-        try:
-            failure = self._keep(stack, event.value) if isinstance(event, Done) else None
-        finally:
-            _release(locks)
-            del self._training[event.job_id]
-        self.display.end(event.job_id, stack.epochs if isinstance(event, Done) else 0)
-        if isinstance(event, Failed):
-            if len(stack.trainings) > 1:
-                # One may be at fault, or all too large together: each is tried on its own.
-                self._queue[:0] = [stack.only([training]) for training in stack.trainings]
-                return
-            failure = Failure(f"{stack.describe()}: {event.why}", event.trace)
-        if failure is not None:
-            self._fail(stack, failure)
+        stack, locks = self._training.pop(event.job_id)
+        if isinstance(event, Done):
+            with locks:
+                self._keep(stack, event.value)
+            self.display.end(event.job_id, _epochs(stack))
+            return
+        locks.close()
+        self.display.end(event.job_id)
+        if len(stack) > 1:
+            # One may be at fault, or all too large together: each is tried on its own.
+            self._queue[:0] = [(training,) for training in stack]
+        else:
+            self._fail(stack, Failure(f"{_describe(stack)}: {event.why}", event.trace))
 
-    def _keep(self, stack: Stack, trained: Sequence[Packed]) -> Failure | None:
-        """Store what a worker has trained; return why not, where it is not what was asked for."""
-        if [packed.record["key"] for packed in trained] != [t.key for t in stack.trainings]:
-            return Failure(
-                f"{stack.describe()}: the worker has another version of lawscope than this process "
+    def _keep(self, stack: Stack, trained: Sequence[Packed]) -> None:
+        """Store what a worker has trained; where it is not what was asked for, it has failed."""
+        if [packed.record["key"] for packed in trained] != [t.key for t in stack]:
+            why = (
+                "the worker has another version of lawscope than this process "
                 f"({__version__}); install the same on every machine and give the command again"
             )
+            self._fail(stack, Failure(f"{_describe(stack)}: {why}"))
+            return
         for packed in trained:
             self.store.write(packed)
             self._stored.add(packed.record["key"])
-        return None
 
     def _fail(self, stack: Stack, failure: Failure) -> None:
-        self._failed.update((training.key, failure) for training in stack.trainings)
+        self._failed.update((training.key, failure) for training in stack)
 
     def _finish_measuring(self, event: Done | Failed) -> None:
         study = self._measuring.pop(event.job_id)
@@ -286,9 +309,18 @@ class Scheduler:
             self.finish(study, Failure(event.why, event.trace))
 
 
-def _release(locks: Iterable[FileLock]) -> None:
-    for lock in locks:
-        lock.release()
+def _starts_of(stack: Stack) -> dict[str, Training]:
+    return {t.start.key: t.start for t in stack if t.start is not None}
+
+
+def _epochs(trainings: Iterable[Training]) -> int:
+    """Network-epochs: the unit of progress."""
+    return sum(training.recipe.epochs for training in trainings)
+
+
+def _describe(stack: Stack) -> str:
+    one = len(stack) == 1
+    return stack[0].describe() if one else f"{len(stack)} × {stack[0].network.describe()}"
 
 
 def stacks_of(
@@ -305,13 +337,13 @@ def stacks_of(
         # Those that begin from others come after these.
         groups.setdefault((len(lineage(training)), training.shape), []).append(training)
     costs = {shape: _seconds(group[0], cost) for shape, group in groups.items()}
-    total = sum(costs[shape] * len(group) for shape, group in groups.items())
+    share = sum(costs[shape] * len(group) for shape, group in groups.items()) / jobs
     stacks = [
-        Stack(part, costs[shape] * len(part))
+        (costs[shape] * len(part), part)
         for shape, group in groups.items()
-        for part in _cut(group, costs[shape], total / jobs)
+        for part in _cut(group, costs[shape], share)
     ]
-    return sorted(stacks, key=lambda stack: -stack.seconds)
+    return [part for _, part in sorted(stacks, key=lambda each: -each[0])]
 
 
 def _seconds(training: Training, cost: Callable[[Training], float]) -> float:
@@ -321,7 +353,7 @@ def _seconds(training: Training, cost: Callable[[Training], float]) -> float:
         return UNKNOWN_SECONDS
 
 
-def _cut(group: list[Training], cost: float, share: float) -> list[tuple[Training, ...]]:
+def _cut(group: list[Training], cost: float, share: float) -> list[Stack]:
     """Nearly equal parts, none above the limits."""
     fair = max(1, math.ceil(round(share / cost, 6)))  # not one more for a rounding error
     safe = max(1, math.floor(MOST_SECONDS / cost))

@@ -42,7 +42,6 @@ PARTS = ("entries", "locks", "unfinished", "uses")
 # A study that was stopped half-way can be taken up again for so long.
 UNFINISHED_DAYS = 30.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class FullDiskError(LawscopeError):
@@ -81,8 +80,12 @@ class Removed:
 class Store:
     """A folder of finished trainings that many processes may use at once."""
 
-    def __init__(self, folder: str | Path) -> None:
-        """Open the store in ``folder``, which is made if it does not exist."""
+    def __init__(self, folder: str | Path | None = None) -> None:
+        """Open the store in ``folder``, or ``LAWSCOPE_STORE``, or the user's cache.
+
+        It is made if it does not exist.
+        """
+        folder = folder or os.environ.get(VARIABLE) or cache_dir() / "studies"
         self.folder = Path(folder).expanduser().absolute()
         self._check_format()
         with self._access("written"):
@@ -90,11 +93,6 @@ class Store:
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
             if not (self.folder / MARK).exists():
                 write_whole(json.dumps({"format": FORMAT}), self.folder / MARK)
-
-    @classmethod
-    def default(cls, folder: str | Path | None = None) -> Store:
-        """Open ``folder``, or what ``LAWSCOPE_STORE`` names, or a folder in the user's cache."""
-        return cls(folder or os.environ.get(VARIABLE) or cache_dir() / "studies")
 
     # Reading.
 
@@ -109,7 +107,7 @@ class Store:
 
     def read(self, training: Training) -> entry.Packed:
         """Read and check the entry of a training."""
-        return entry.read(self.place(training.key), training)
+        return entry.read(self.place(training.key), training.to_dict(), training.kept)
 
     def run(self, training: Training) -> entry.Run:
         """Return the finished training; what a :class:`~lawscope.studies.lab.Lab` reads."""
@@ -158,27 +156,25 @@ class Store:
     # Writing; the caller holds the lock of the entry.
 
     def write(self, packed: entry.Packed) -> None:
-        """Keep an entry, whole or not at all."""
-        with self._access("written"), self._temporary(packed.record["key"]) as folder:
+        """Keep an entry, whole or not at all, unless one as good is there."""
+        record = packed.record
+        place = self.place(record["key"])
+        with self._access("written"), self._temporary(record["key"]) as folder:
             entry.write(packed, Path(folder))
-            self._put_in_place(Path(folder), packed)
-
-    def _put_in_place(self, temporary: Path, packed: entry.Packed) -> None:
-        """Rename an entry into place, unless one as good is there; one with fewer epochs goes."""
-        place = self.place(packed.record["key"])
-        try:
-            temporary.rename(place)
-            return
-        except OSError as error:
-            if error.errno not in TAKEN:
-                raise
-        try:
-            entry.read_for(place, packed.record["settings"], packed.record["kept"])
-        except entry.DamagedEntryError:
-            entry.replace_entry(place, temporary)
-        else:
-            words = f"{place} was trained twice: another machine did not see its lock. One is kept."
-            warnings.warn(words, LawscopeWarning, stacklevel=4)
+            try:
+                Path(folder).rename(place)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            try:
+                entry.read(place, record["settings"], record["kept"])
+            except entry.DamagedEntryError:
+                # Or it keeps fewer epochs.
+                entry.replace_entry(place, Path(folder))
+                return
+        words = f"{place} was trained twice: another machine did not see its lock. One is kept."
+        warnings.warn(words, LawscopeWarning, stacklevel=3)
 
     def remove_damaged(self, training: Training) -> None:
         """Remove the entry of a training if it is damaged, with a warning.
@@ -240,17 +236,14 @@ class Store:
         the last 30 days.
         """
         kept = {key for use in self.uses() if use.kept for key in use.entries}
-        entries = removed = 0
-        for key in self.entries():
-            size = self.size(key)
-            if self._remove_garbage(key, needed=key in kept, dry_run=dry_run):
-                entries, removed = entries + 1, removed + size
-        leftovers, left = self._remove_leftovers(dry_run)
+        sizes = {key: self.size(key) for key in self.entries()}
+        gone = [k for k in sizes if self._remove_garbage(k, needed=k in kept, dry_run=dry_run)]
+        leftovers = self._remove_leftovers(dry_run)
         if not dry_run:
             for use in self.uses():
                 if not use.kept:
                     self._use_file(use).unlink(missing_ok=True)
-        return Removed(entries, leftovers, removed + left)
+        return Removed(len(gone), len(leftovers), sum(sizes[k] for k in gone) + sum(leftovers))
 
     def _remove_garbage(self, key: str, *, needed: bool, dry_run: bool) -> bool:
         """Remove an entry unless a process has it or it is needed; return whether it did."""
@@ -265,9 +258,9 @@ class Store:
         finally:
             lock.release()
 
-    def _remove_leftovers(self, dry_run: bool) -> tuple[int, int]:
-        """Remove half-written entries of processes that are gone; return how many, and bytes."""
-        count = total = 0
+    def _remove_leftovers(self, dry_run: bool) -> list[int]:
+        """Remove half-written entries of processes that are gone; return their sizes."""
+        sizes = []
         paths = list((self.folder / "unfinished").iterdir())
         # After the list: who writes one of these has held its lock since before.
         locked = set(self.locked())
@@ -278,8 +271,8 @@ class Store:
             if not dry_run:
                 shutil.rmtree(path, ignore_errors=True)
             if dry_run or not path.exists():
-                count, total = count + 1, total + size
-        return count, total
+                sizes.append(size)
+        return sizes
 
     def _use_file(self, use: Use) -> Path:
         name = hashlib.sha256(use.result.encode()).hexdigest()[:24]
@@ -293,31 +286,24 @@ class Store:
         with self._access("read"):
             if folder.exists() and not folder.is_dir():
                 raise LawscopeError(f"{folder} is a file; choose a folder for the store.")
-            found = self._format()
-            # Another process may be making the store just now.
-            known = (*PARTS, MARK)
-            new = not folder.exists() or all(
-                path.name in known or path.name.startswith(TEMPORARY) for path in folder.iterdir()
-            )
-        if found is None and not new:
-            raise LawscopeError(
-                f"{folder} holds other things and is not a store of lawscope; choose an empty or "
-                "new folder."
-            )
-        if found not in (None, FORMAT):
+            try:
+                found = json.loads((folder / MARK).read_bytes())["format"]
+            except (FileNotFoundError, NotADirectoryError):
+                # Another process may be making the store just now.
+                inside = [path.name for path in folder.iterdir()] if folder.exists() else []
+                if not all(n in (*PARTS, MARK) or n.startswith(TEMPORARY) for n in inside):
+                    raise LawscopeError(
+                        f"{folder} holds other things and is not a store of lawscope; choose an "
+                        "empty or new folder."
+                    ) from None
+                return
+            except (ValueError, KeyError, TypeError):
+                found = "unreadable"
+        if found != FORMAT:
             raise LawscopeError(
                 f"The store {folder} was written by another version of lawscope (format {found}, "
                 f"this version has {FORMAT}); choose another folder (or set {VARIABLE})."
             )
-
-    def _format(self) -> Any:
-        """The number in its mark; None without one."""
-        try:
-            return json.loads((self.folder / MARK).read_bytes())["format"]
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (ValueError, KeyError, TypeError):
-            return "unreadable"
 
     @contextmanager
     def _access(self, verb: Literal["read", "written"]) -> Iterator[None]:
@@ -345,8 +331,7 @@ def _revision(record: Mapping[str, Any]) -> int:
 def _size(folder: Path) -> int:
     """Bytes in a folder; files that another process removes meanwhile are skipped."""
     total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += Path(place, name).stat().st_size
+    for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size
     return total

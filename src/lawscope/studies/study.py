@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.plan import Training
@@ -31,8 +31,7 @@ else:
     # Studies name these in annotations alone: a listing must not wait for torch and matplotlib.
     Axes = Figure = Lab = Tensor = Any
 
-Preset = Literal["smoke", "cpu", "paper"]
-PRESETS: tuple[Preset, ...] = ("smoke", "cpu", "paper")
+PRESETS = ("smoke", "cpu", "paper")
 AUTHORS, NETWORK = "authors", "network"
 Numbers = dict[str, Any]
 HOLDS, FAILS, OPEN, NOT_TRIED = "holds", "does not hold", "open", "not tried"
@@ -86,21 +85,19 @@ class Claim:
     def _verdict(self, measured: Any) -> tuple[str, str]:
         if not isinstance(measured, Mapping):
             return (HOLDS if self.holds(measured) else FAILS), ""
-        passing = {
-            label: [is_number(v) and bool(self.holds(v)) for v in per_seed(values)]
-            for label, values in measured.items()
-        }
+        passing = which_pass(measured, self.holds)
         if not passing or not all(passing.values()):
             raise ValueError("there are no panels to judge, or one has no seeds")
         if all(all(each) for each in passing.values()):
             return HOLDS, ""
-        failing = [label for label, each in passing.items() if not any(each)]
-        if failing:
-            return FAILS, f"in {', '.join(failing)}" if len(measured) > 1 else ""
-        mixed = {label: each for label, each in passing.items() if not all(each)}
-        places = {label: f" in {label}" if len(measured) > 1 else "" for label in mixed}
-        parts = (f"{sum(m)} of {len(m)} seeds pass{places[label]}" for label, m in mixed.items())
-        return OPEN, "; ".join(parts)
+        several = len(measured) > 1
+        if failing := [label for label, each in passing.items() if not any(each)]:
+            return FAILS, f"in {', '.join(failing)}" if several else ""
+        return OPEN, "; ".join(
+            f"{sum(each)} of {len(each)} seeds pass" + (f" in {label}" if several else "")
+            for label, each in passing.items()
+            if not all(each)
+        )
 
 
 @dataclass(frozen=True)
@@ -125,14 +122,14 @@ class Check:
 
     def judge(self, numbers: Numbers) -> Column:
         """Return whether it passes; of panels, whether every number does."""
-        return _evaluate(self, numbers, self._verdict)
 
-    def _verdict(self, measured: Any) -> tuple[str, str]:
-        if not isinstance(measured, Mapping):
-            return (PASSES if self.holds(measured) else BROKEN), ""
-        values = [v for panel in measured.values() for v in per_seed(panel)]
-        passed = bool(values) and all(is_number(v) and self.holds(v) for v in values)
-        return (PASSES if passed else BROKEN), ""
+        def passes(measured: Any) -> bool:
+            if not isinstance(measured, Mapping):
+                return self.holds(measured)
+            values = [v for panel in which_pass(measured, self.holds).values() for v in panel]
+            return bool(values) and all(values)
+
+        return _evaluate(self, numbers, lambda m: (PASSES if passes(m) else BROKEN, ""))
 
 
 @dataclass(frozen=True)
@@ -234,6 +231,14 @@ class Study:
 def per_seed(values: Any) -> Sequence[Any]:
     """Return the numbers of a panel, one per seed; a lone number is that of one seed."""
     return values if isinstance(values, (list, tuple)) else [values]
+
+
+def which_pass(panels: Mapping[str, Any], test: Callable[[Any], bool]) -> dict[str, list[bool]]:
+    """Return whether each number passes, one per seed, by panel; None and NaN do not."""
+    return {
+        label: [is_number(value) and bool(test(value)) for value in per_seed(values)]
+        for label, values in panels.items()
+    }
 
 
 def is_number(value: Any) -> bool:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import ImageData
-from lawscope.studies.kinds import PREPARATIONS
 from lawscope.studies.panels import compare, quietly
 from lawscope.studies.plan import Network, Training
+from lawscope.studies.registry import PREPARATIONS
 from lawscope.studies.study import Numbers
 from lawscope.training.recipe import Recipe
 

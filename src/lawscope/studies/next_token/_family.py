@@ -11,9 +11,8 @@ from lawscope.studies import figures
 from lawscope.studies.datasets import TextData
 from lawscope.studies.figures import COLOURS, INK, SOFT, with_interval
 from lawscope.studies.panels import Number, Settings, collect, presets, quietly
-from lawscope.studies.plan import Network, Training
+from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.studies.study import Axes, Lab, Numbers
-from lawscope.studies.tasks import LanguageModelling
 from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """A network that only this family knows."""
 
-from lawscope.studies.kinds import NETWORKS
+from lawscope.studies.registry import NETWORKS
 
 
 @NETWORKS.register("toy-linear")

@@ -25,7 +25,7 @@ STUDY = replace(
     title="Slower networks",
     settings={
         "smoke": SETTINGS,
-        "cpu": {**SETTINGS, "epochs": 400},
+        "cpu": {**SETTINGS, "epochs": 150},
         "paper": {**SETTINGS, "epochs": 240},
     },
     plan=plan,
