@@ -32,11 +32,9 @@ class GroupMeans:
 
     def update(self, features: Tensor, groups: Tensor, total: int) -> None:
         """Add features (B, d) of groups (B,) on the CPU, all below the ``total`` known by now."""
-        if self.shift is None:
-            self.shift = features[:FEW].mean(dim=0, dtype=torch.float64)
-        self._grow(total, self.shift)
+        shift = self._grow(total, features[:FEW])
         for rows, here in split_rows(features, groups.to(features.device)):
-            self._sums.index_add_(0, here, widen(rows, self.shift))
+            self._sums.index_add_(0, here, widen(rows, shift))
         self.counts += groups.bincount(minlength=total)
 
     def means(self) -> Tensor:
@@ -47,11 +45,9 @@ class GroupMeans:
         """Add what ``other`` has seen; its group i is our group ``to[i]``."""
         if other.shift is None:
             return
-        if self.shift is None:
-            self.shift = other.shift.clone()
-        self._grow(total, self.shift)
-        moved = other.shift.to(self.shift) - self.shift
-        sums = other._sums.to(self.shift) + other.counts.to(self.shift)[:, None] * moved
+        shift = self._grow(total, other.shift[None])
+        moved = other.shift.to(shift) - shift
+        sums = other._sums.to(shift) + other.counts.to(shift)[:, None] * moved
         to = to[: len(other.counts)]
         self._sums.index_add_(0, to.to(sums.device), sums)
         self.counts.index_add_(0, to, other.counts)
@@ -66,13 +62,13 @@ class GroupMeans:
             self.counts, self.shift = state["counts"].clone(), state["shift"].clone()
             self._sums = state["sums"].clone()
 
-    def _grow(self, total: int, shift: Tensor) -> None:
-        missing = total - len(self.counts)
-        if missing > 0:
-            self._sums = torch.cat(
-                [self._sums.to(shift).view(-1, len(shift)), shift.new_zeros(missing, len(shift))]
-            )
-            self.counts = torch.cat([self.counts, self.counts.new_zeros(missing)])
+    def _grow(self, total: int, first: Tensor) -> Tensor:
+        """Make room for ``total`` groups; return the shift, the mean of the ``first`` rows seen."""
+        if self.shift is None:
+            self.shift = first.mean(dim=0, dtype=torch.float64)
+            self._sums = self.shift.new_zeros(0, len(self.shift))
+        self.counts, self._sums = _lengthen(self.counts, total), _lengthen(self._sums, total)
+        return self.shift
 
 
 class GroupScatter:
@@ -99,9 +95,8 @@ class GroupScatter:
             self._add(group, len(part), mean, deviation.T @ deviation)
 
     def merge(self, other: GroupScatter, to: Tensor, total: int) -> None:
-        if not len(other.counts):
-            return
-        self._grow(total, other.means)
+        if len(other.counts):
+            self._grow(total, other.means)
         for theirs in torch.nonzero(other.counts)[:, 0].tolist():
             count = int(other.counts[theirs])
             self._add(int(to[theirs]), count, other.means[theirs], other.scatter[theirs])
@@ -135,11 +130,14 @@ class GroupScatter:
         self.counts[group] = total
 
     def _grow(self, total: int, like: Tensor) -> None:
-        have, d = len(self.counts), like.shape[1]
-        if total <= have:
-            return
-        means = torch.zeros(total, d, dtype=torch.float64, device=like.device)
-        scatter = torch.zeros(total, d, d, dtype=torch.float64, device=like.device)
-        means[:have], scatter[:have] = self.means.view(have, d), self.scatter.view(have, d, d)
-        self.counts = torch.cat([self.counts, self.counts.new_zeros(total - have)])
-        self.means, self.scatter = means, scatter
+        if not len(self.counts):
+            self.means = like.new_zeros(0, like.shape[1], dtype=torch.float64)
+            self.scatter = self.means.new_zeros(0, like.shape[1], like.shape[1])
+        tables = (self.counts, self.means, self.scatter)
+        self.counts, self.means, self.scatter = (_lengthen(table, total) for table in tables)
+
+
+def _lengthen(table: Tensor, total: int) -> Tensor:
+    """Return a table with zeros at its end, ``total`` rows long or as long as it is."""
+    missing = total - len(table)
+    return table if missing <= 0 else torch.cat([table, table.new_zeros(missing, *table.shape[1:])])

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
-
-Precision = Literal["float64", "fast"]
 
 # Condition number beyond which moments of raw features would lose κ²·ε ≈ 1e-11.
 ILL_CONDITIONED = 300.0
 # Singular values of features below this share of the largest are rounding.
 ROUNDING_FLOAT64 = 1e-12
 ROUNDING_FLOAT32 = 1e-6
-# The smallest share of the largest eigenvalue that moments of float64, or of float32, products
-# can tell from zero.
+# The smallest share of the largest eigenvalue that moments in float64 can tell from zero.
 RESOLVED = 1e-13
-RESOLVED_FAST = 1e-6
 # The share of its value by which rounding may move a feature that never changes.
 CONSTANT = 1e-14
 

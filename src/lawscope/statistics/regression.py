@@ -19,6 +19,8 @@ from lawscope.statistics.token_sums import TokenSums
 FAINT = 1e-3
 # Below this share of Σy² the spread of a target is rounding: it never changes.
 CONSTANT_TARGET = 1e-13
+# What moments of float32 products can tell from zero, as a share of the largest eigenvalue.
+RESOLVED_FAST = 1e-6
 TYPES_AT_A_TIME = 4096
 
 
@@ -44,14 +46,14 @@ def regress(
     basis: FeatureBasis,
     tokens: Sequence[TokenSums | None],
     tolerance: float,
-    resolved: float,
-    eps: float,
+    work: torch.dtype,
 ) -> Regression:
     """Solve the regressions of all data, of all folds but one, and of one-hot targets.
 
-    Singular values below ``tolerance`` of the largest count as rounding, as do eigenvalues below
-    ``resolved``; ``eps`` is the rounding of the products that were summed.
+    Singular values below ``tolerance`` of the largest count as rounding, as do eigenvalues that
+    products in the dtype ``work`` cannot tell from zero.
     """
+    resolved = RESOLVED if work == torch.float64 else RESOLVED_FAST
     find = partial(find_directions, basis=basis, tolerance=tolerance, resolved=resolved)
     total = _centre(moments.zz.sum(dim=0), moments.yz.sum(dim=0), moments.yy.sum(dim=0))
     directions = find(total.zz, total.n)
@@ -62,7 +64,7 @@ def regress(
         n=round(total.n),
         rank=directions.rank,
         condition=directions.condition,
-        lost=directions.squared * eps,
+        lost=directions.squared * torch.finfo(work).eps,
         pr=_share(total.spread - explained, total.spread).cpu().numpy(),
         deleted=deleted.cpu().numpy(),
         cv=_share(cv, total.spread).cpu().numpy(),

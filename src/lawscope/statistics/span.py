@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -21,9 +19,8 @@ class Span:
     cannot be left out would gain weight that it never had.
 
     Attributes:
-        left_out: the folds that have samples, R of them; none where F = 1.
+        kept: samples per column, class and fold, shape (1 + R, K, F) for R folds with samples.
         class_means: minus ``shift``, shape (K, d).
-        class_counts: samples per class in every column, shape (1 + R, K).
         weights: π_k, shape (K,).
         matrix: A of all columns below each other, shape (C, d).
         centres: A x̄_k, relative to ``shift``, shape (C, K).
@@ -34,46 +31,29 @@ class Span:
         self, means: Tensor, counts: Tensor, shift: Tensor, folds: int, weighting: Weighting
     ) -> None:
         self.folds, self.group_counts, self.shift = folds, counts, shift
-        table = counts.view(-1, folds)
-        self.left_out = [j for j in range(folds) if folds > 1 and int(table[:, j].sum())]
-        self.columns = 1 + len(self.left_out)
-        class_means, self.class_counts = average_folds(means, table, [None])
-        self.class_means = class_means[0]
-        self.weights = class_weights(self.class_counts[0], weighting)
+        self.kept = _leave_folds_out(counts.view(-1, folds))
+        self.columns = len(self.kept)
+        self.class_means = average_folds(means, self.kept[:1])[0]
+        self.weights = class_weights(self.kept[0].sum(dim=1), weighting)
         whitening = whiten_between(self.class_means, self.weights)
         self.rank = int(whitening.rank)
         self.matrix = whitening.matrix[: self.rank]
         self.centres = self.matrix @ self.class_means.T
         owners = [0] * self.rank
-        if self.left_out:
+        if self.columns > 1:
             coordinates, back = _coordinates(means)
-            fold_means, fold_counts = average_folds(coordinates, table, self.left_out)
-            found = whiten_between(fold_means, self.weights.expand(len(self.left_out), -1))
+            fold_means = average_folds(coordinates, self.kept[1:])
+            found = whiten_between(fold_means, self.weights.expand(len(fold_means), -1))
             # Rows beyond the largest rank are zero everywhere.
             rank = int(found.rank.max())
             matrix = found.matrix[:, :rank]
-            centres = (matrix @ fold_means.mT).flatten(0, 1)
+            self.centres = torch.cat([self.centres, (matrix @ fold_means.mT).flatten(0, 1)])
             matrix = matrix.flatten(0, 1)
             matrix = matrix if back is None else (matrix @ back) @ means
             self.matrix = torch.cat([self.matrix, matrix])
-            self.centres = torch.cat([self.centres, centres])
-            self.class_counts = torch.cat([self.class_counts, fold_counts])
             owners += [column for column in range(1, self.columns) for _ in range(rank)]
         column = torch.tensor(owners, dtype=torch.int64, device=means.device)[:, None]
         self.membership = (column == torch.arange(self.columns, device=means.device)).to(means)
-
-    def squares(self, features: Tensor, classes: Tensor) -> Tensor:
-        """Return ‖A(x − x̄_k)‖² of each sample in every column, shape (B, 1 + R)."""
-        projected = widen(features, self.shift) @ self.matrix.T
-        return projected.sub_(self.centres.T[classes]).square_() @ self.membership
-
-    def kept(self) -> Tensor:
-        """Return whether group g counts in a column, shape (G, 1 + R), bool."""
-        counts = self.group_counts.view(-1, self.folds)
-        table = torch.ones(*counts.shape, self.columns, dtype=torch.bool, device="cpu")
-        for r, j in enumerate(self.left_out, start=1):
-            table[:, j, r] = counts[:, j] == counts.sum(dim=1)
-        return table.view(len(self.group_counts), -1)
 
 
 class SpanSquares:
@@ -86,30 +66,32 @@ class SpanSquares:
 
     def update(self, features: Tensor, groups: Tensor) -> None:
         """Add a batch; ``features`` (B, d), ``groups`` (B,) as in the first pass."""
+        span = self.span
         for rows, here in split_rows(features, groups.to(features.device)):
-            squares = self.span.squares(rows, here // self.span.folds)
-            self.squares.index_add_(0, here, squares)
+            projected = widen(rows, span.shift) @ span.matrix.T
+            projected.sub_(span.centres.T[here // span.folds]).square_()
+            self.squares.index_add_(0, here, projected @ span.membership)
         self.counts += groups.bincount(minlength=len(self.counts))
 
 
-def average_folds(
-    means: Tensor, counts: Tensor, left_out: Sequence[int | None]
-) -> tuple[Tensor, Tensor]:
-    """Return class means (R, K, ·) and counts (R, K), with each fold of ``left_out`` left out.
+def _leave_folds_out(counts: Tensor) -> Tensor:
+    """Return counts (K, F) of all data and without each fold that has samples, (1 + R, K, F).
 
-    Means are of the groups, (K·F, ·), counts (K, F); None leaves nothing out. A class whose samples
-    all lie in one fold cannot be left out; it stays whole there.
+    A class whose samples all lie in one fold cannot be left out; it stays whole there.
     """
-    sums = means.view(*counts.shape, -1) * counts.to(means)[..., None]
-    all_counts, all_sums = [], []
-    for j in left_out:
-        rest = torch.ones_like(counts, dtype=torch.bool)
-        if j is not None:
-            rest[:, j] = counts[:, j] == counts.sum(dim=1)
-        all_counts.append((counts * rest).sum(dim=1))
-        all_sums.append((sums * rest.to(sums)[..., None]).sum(dim=1))
-    stacked = torch.stack(all_counts)
-    return torch.stack(all_sums) / stacked.clamp(min=1).to(sums)[..., None], stacked
+    columns = [counts]
+    for j in torch.nonzero(counts.sum(dim=0))[:, 0].tolist() if counts.shape[1] > 1 else ():
+        column = counts.clone()
+        column[:, j] *= counts[:, j] == counts.sum(dim=1)
+        columns.append(column)
+    return torch.stack(columns)
+
+
+def average_folds(means: Tensor, kept: Tensor) -> Tensor:
+    """Return class means (R, K, ·) of group means (K·F, ·), by the samples ``kept``, (R, K, F)."""
+    table, weights = means.view(*kept.shape[1:], -1), kept.to(means)
+    sums = torch.stack([(table * column[..., None]).sum(dim=1) for column in weights])
+    return sums / weights.sum(dim=2).clamp(min=1)[..., None]
 
 
 def _coordinates(means: Tensor) -> tuple[Tensor, Tensor | None]:
