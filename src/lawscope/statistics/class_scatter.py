@@ -149,9 +149,10 @@ class ClassScatter(Statistic):
         if self._second is None and not self.finite:
             raise LawscopeError("The features contain NaN or infinite values; clean them first.")
         span = self._second.span if self._second is not None else self._span()
-        squares = self._squares(span).cpu().view(*span.kept.shape[1:], -1).permute(2, 0, 1)
+        squares = self._squares(span).cpu().view(*span.kept.shape[1:], span.columns)
         counts = span.kept.sum(dim=2).to(squares)
-        classwise = torch.where(span.kept > 0, squares, 0.0).sum(dim=2) / counts.clamp(min=1)
+        within = torch.where(span.kept.permute(1, 2, 0) > 0, squares, 0.0).sum(dim=1).T
+        classwise = within / counts.clamp(min=1)
         values = classwise @ span.weights
         # Below this D is the rounding of float64 sums: every sample sits on its class mean.
         values[values < 1 / LARGEST] = 0
@@ -194,8 +195,7 @@ class ClassScatter(Statistic):
             return
         self.index.join(other.index)
         self.dim = other.dim if self.dim is None else self.dim
-        position = {label: i for i, label in enumerate(self.classes)}
-        folds = self.index.folds
+        position, folds = self.index.position, self.index.folds
         to = [position[label] * folds + j for label in other.classes for j in range(folds)]
         groups = torch.tensor(to, dtype=torch.int64, device="cpu")
         self._held += [(features, groups[rows]) for features, rows in other._held]
