@@ -16,10 +16,15 @@ from lawscope.statistics.base import Statistic, guarded
 from lawscope.statistics.features import as_features, as_labels
 from lawscope.statistics.folds import GroupIndex
 from lawscope.statistics.fuzziness import LARGEST, Weighting, check_weighting
-from lawscope.statistics.group_sums import GroupMeans, GroupScatter
+from lawscope.statistics.group_sums import (
+    GroupMeans,
+    GroupScatter,
+    Span,
+    SpanSquares,
+    average_folds,
+)
 from lawscope.statistics.memory import STRATEGIES, Strategy
 from lawscope.statistics.row_buffer import RowBuffer
-from lawscope.statistics.span import Span, SpanSquares, average_folds
 
 BUFFER_NUMBERS = 2**17
 

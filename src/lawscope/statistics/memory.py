@@ -131,7 +131,8 @@ def _two_pass(loads: Sequence[Load], groups: int, memory: int, one_round: bool) 
             room = memory
         rounds[-1].append(i)
         room -= need
-    return Plan(("two-pass",) * len(loads), tuple(map(tuple, rounds)))
+    strategies: list[Strategy] = ["two-pass"] * len(loads)
+    return Plan(tuple(strategies), tuple(map(tuple, rounds)))
 
 
 def _size(size: int) -> str:

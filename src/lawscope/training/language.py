@@ -37,12 +37,13 @@ class Objective:
 
         The model gives logits (B, T, vocabulary) plainly or inside an output.
         """
-        hidden = None
+        seen = ids
         if self.mask is not None:
             hidden = torch.rand(ids.shape, generator=generator) < HIDDEN
-        output = model(ids if hidden is None else ids.masked_fill(hidden, self.mask))
+            seen = ids.masked_fill(hidden, self.mask)
+        output = model(seen)
         logits: Tensor = output if isinstance(output, Tensor) else output.logits
-        if hidden is None:
+        if self.mask is None:
             return logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
         return logits[hidden], ids[hidden]
 
