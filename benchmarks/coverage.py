@@ -19,8 +19,8 @@ import torch
 from lawscope.laws.line import fit_line, log_or_nan
 from lawscope.laws.uncertainty import Replicates, Uncertainty
 from lawscope.progress import progress
-from lawscope.statistics.bootstrap import bootstrap
 from lawscope.statistics.class_scatter import ClassScatter
+from lawscope.statistics.fuzziness import bootstrap
 
 RESULTS = Path("results/coverage.json")
 LAYERS, DIM, FOLDS = 8, 20, 8

@@ -126,7 +126,7 @@ def one_layer(way: str, tokens: int) -> dict[str, float]:
         value = 1 - LinearRegression().fit(rows, targets).score(rows, targets)
         spent += clock() - begun
     else:
-        from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
+        from lawscope.statistics.prediction_moments import PredictionMoments
 
         features(0, chunk)
         before = high_water_mb()
@@ -134,7 +134,7 @@ def one_layer(way: str, tokens: int) -> dict[str, float]:
         for i in range(tokens // chunk):
             x, y = features(i, chunk)
             begun = clock()
-            statistic.update(x, RowLabels(y[:, None], torch.full((chunk,), i % 5)))
+            statistic.update(x, y[:, None], torch.full((chunk,), i % 5))
             spent += clock() - begun
         begun = clock()
         value = float(statistic.compute().pr[0])

@@ -15,9 +15,12 @@ import bz2
 import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from lawscope.zoo.text.byte_pairs import EMBEDDED_SIZE, learn_pairs, write_pairs
+from lawscope.zoo.text.corpus import BYTES, EMBEDDED_SIZE, PIECES, Pair, join_pair
 
 DATA = Path(__file__).parents[1] / "src/lawscope/zoo/data"
 EVERYTHING = "gen1:1-rev22:21"
@@ -42,6 +45,48 @@ def printed_by(program: str, path: str | None) -> str:
         [program, *where, "-f", EVERYTHING], capture_output=True, check=True, encoding="ascii"
     )
     return done.stdout
+
+
+def learn_pairs(text: str, size: int) -> list[Pair]:
+    """Learn the pairs of a vocabulary of ``size`` tokens from a text.
+
+    The most frequent pair of neighbours is joined, again and again; of equally frequent ones that
+    with the smaller numbers.
+    """
+    words = Counter(PIECES.findall(text))
+    pieces = [list(word.encode("utf-8")) for word in words]
+    weights = list(words.values())
+    pairs: list[Pair] = []
+    counts: Counter[Pair] = Counter()
+    for ids, weight in zip(pieces, weights, strict=True):
+        for pair in pairwise(ids):
+            counts[pair] += weight
+    while len(pairs) < size - BYTES and counts:
+        best = min(counts, key=lambda pair: (-counts[pair], pair))
+        pairs.append(best)
+        join_everywhere(pieces, weights, counts, best, BYTES + len(pairs) - 1)
+    return pairs
+
+
+def join_everywhere(
+    pieces: list[list[int]], weights: Sequence[int], counts: Counter[Pair], pair: Pair, token: int
+) -> None:
+    """Join ``pair`` in the pieces that have it, and bring the counts up to date."""
+    for place, ids in enumerate(pieces):
+        if pair not in pairwise(ids):
+            continue
+        pieces[place] = join_pair(ids, pair, token)
+        for old in pairwise(ids):
+            counts[old] -= weights[place]
+        for new in pairwise(pieces[place]):
+            counts[new] += weights[place]
+    for gone in [known for known, count in counts.items() if count <= 0]:
+        del counts[gone]
+
+
+def write_pairs(pairs: Iterable[Pair]) -> str:
+    """Return pairs as the embedded file has them, one a line."""
+    return "".join(f"{left} {right}\n" for left, right in pairs)
 
 
 def main() -> int:

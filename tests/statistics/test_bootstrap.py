@@ -3,7 +3,7 @@ import pytest
 import torch
 from tests import oracles
 
-from lawscope.statistics.bootstrap import bootstrap
+from lawscope.statistics.fuzziness import bootstrap
 
 
 @pytest.mark.parametrize("dim", [3, 70])  # below and above the number of samples

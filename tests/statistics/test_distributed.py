@@ -1,80 +1,198 @@
-"""The same D from several processes as from one, over gloo."""
+"""The same numbers from two processes as from one, over gloo; the processes are started once."""
 
+import pickle
+import warnings
+from datetime import timedelta
+
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from tests import cases, oracles
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import lawscope as ls
 from lawscope.errors import LawscopeError
 from lawscope.statistics.class_scatter import ClassScatter
 from lawscope.statistics.distributed import all_merge
+from lawscope.zoo.networks.language import gpt
+
+WORLD = 2
+STRATEGIES = ("held", "scatter", "two-pass")
+# One of xdist's workers runs them all, so that the processes are started once.
+pytestmark = pytest.mark.xdist_group("ranks")
+TASKS = {"causal": {}, "masked": {"task": "masked", "mask_token": 39, "special_tokens": [0]}}
 
 
-def work(rank, world, folder, answers):
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world
-    )
-    try:
-        x, y = cases.vectors(), cases.labels()
-        # Shards of different sizes, and the first rank never meets class 3.
-        mine = (torch.arange(len(y)) % (world + 1)).clamp(max=world - 1) == rank
-        if rank == 0:
-            mine &= y != 3
-        elif rank == 1:
-            mine |= (torch.arange(len(y)) % (world + 1) == 0) & (y == 3)
-        # In float64, because float32 layers round differently for another batch size.
-        x, y = x[mine].double(), y[mine]
-        for strategy in ("held", "scatter"):
-            stat = ClassScatter(strategy, folds=4)
-            stat.update(x, y)
-            answers[rank, strategy] = all_merge(stat).compute().value
-        torch.manual_seed(3)
-        model = cases.sequential().double()
-        for strategy in ("held", "two-pass"):
-            result = ls.separation(model, [(x, y)], distributed=True, strategy=strategy)
-            answers[rank, "model", strategy] = (result.values.tolist(), result.fit.interval["rho"])
-        for kind, loader in {"list": [(x, y)], "read once": iter([(x, y)])}.items():
-            found = ls.collapse(model, loader, distributed=True)
-            answers[rank, "collapse", kind] = (numbers(found), found.interval["D"])
-    finally:
-        dist.destroy_process_group()
+def classifier():
+    """In float64, because float32 layers round differently for another batch size."""
+    torch.manual_seed(3)
+    return cases.sequential().double(), cases.vectors().double(), cases.labels()
 
 
-def numbers(found):
+def language_model():
+    torch.manual_seed(0)
+    model = gpt(40, 8, 4, 2, 32).double().eval()
+    return model, torch.randint(0, 39, (42, 20))
+
+
+def next_token(batches, task, **settings):
+    return ls.next_token(language_model()[0], batches, control=None, **TASKS[task], **settings)
+
+
+def collapse_numbers(found):
     """What a measurement of collapse says, whatever the order of the samples."""
     listed = [found.nc1.D, found.nc1.cdnv, found.nc3, found.nc4, found.accuracy]
     return [*listed, *found.counts, *found.class_accuracy, *found.mean_cosines.ravel()]
 
 
-def test_several_processes_give_the_value_of_one(tmp_path):
-    world = 3
-    with mp.Manager() as manager:
-        answers = manager.dict()
-        mp.spawn(work, (world, str(tmp_path), answers), nprocs=world)
-        answers = dict(answers)
-    x, y = cases.vectors(), cases.labels()
-    torch.manual_seed(3)
-    model = cases.sequential().double()
-    alone = ls.separation(model, (x.double(), y)).values
-    collapse = numbers(ls.collapse(model, (x.double(), y)))
-    assert len(answers) == 6 * world
-    for (_, *kind), answer in answers.items():
-        if kind[0] == "model":
-            values, rho = answer
+def measure_classes(rank, answers):
+    model, x, y = classifier()
+    # Shards of different sizes, and the first rank never meets class 3.
+    first = (torch.arange(len(y)) % 3 == 0) & (y != 3)
+    x, y = (x[first], y[first]) if rank == 0 else (x[~first], y[~first])
+    for strategy in ("held", "scatter"):
+        stat = ClassScatter(strategy, folds=4)
+        stat.update(x, y)
+        answers["statistic", strategy] = all_merge(stat).compute().value
+    for strategy in STRATEGIES:
+        result = ls.separation(model, [(x, y)], distributed=True, strategy=strategy)
+        answers["separation", strategy] = result.values.tolist(), result.fit.interval["rho"]
+    for kind, loader in {"list": [(x, y)], "read once": iter([(x, y)])}.items():
+        found = ls.collapse(model, loader, distributed=True)
+        answers["collapse", kind] = collapse_numbers(found), found.interval["D"]
+
+
+def measure_tokens(rank, answers):
+    ids = language_model()[1]
+    sampler = DistributedSampler(TensorDataset(ids), WORLD, rank, shuffle=False)
+    shards = {
+        # Batches of four, the last one smaller, as people feed several processes.
+        "causal": DataLoader(TensorDataset(ids), batch_size=4, sampler=sampler),
+        # Uneven shards.
+        "masked": [ids[:41][rank::WORLD][:7], ids[:41][rank::WORLD][7:]],
+    }
+    for task, batches in shards.items():
+        answers[task] = next_token(batches, task, distributed=True).to_dict()
+
+
+class Tired(nn.Module):
+    """An untrained network that fails on the second rank, after its first batches."""
+
+    def __init__(self, rank):
+        super().__init__()
+        self.inner, self.left = language_model()[0], 3 if rank else 1000
+
+    def forward(self, ids):
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError("enough")
+        return self.inner(ids)
+
+
+class Unlike(nn.Module):
+    """A network that cannot be opened on the second rank."""
+
+    def __init__(self, rank):
+        super().__init__()
+        self.inner, self.rank = language_model()[0], rank
+
+    def forward(self, ids):
+        return self.inner(ids if not self.rank else ids.double())
+
+
+def measure_beside_failing_controls(rank, answers):
+    batches = list(language_model()[1][rank::WORLD].split(4))
+    for kind in (Tired, Unlike):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ls.LawscopeWarning)
+            report = ls.scan(language_model()[0], batches, control=kind(rank), distributed=True)
+        found = report.next_token
+        answers[kind.__name__] = found.control is None, report.skipped["control"], found.pr
+
+
+def work(rank, folder):
+    torch.set_num_threads(1)
+    store = f"file://{folder}/store"
+    patience = timedelta(seconds=60)  # for a rank that waits for another in vain
+    place = {"rank": rank, "world_size": WORLD, "timeout": patience}
+    dist.init_process_group("gloo", init_method=store, **place)
+    answers = {}
+    measure_classes(rank, answers)
+    measure_tokens(rank, answers)
+    measure_beside_failing_controls(rank, answers)
+    dist.destroy_process_group()
+    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(answers))
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What each of the processes found."""
+    folder = tmp_path_factory.mktemp("ranks")
+    mp.spawn(work, (folder,), nprocs=WORLD)
+    return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(WORLD)]
+
+
+def test_fuzziness_is_that_of_one_process(ranks):
+    model, x, y = classifier()
+    alone = ls.separation(model, (x, y)).values
+    for answers in ranks:
+        for strategy in ("held", "scatter"):
+            expected = oracles.fuzziness(x, y)
+            assert answers["statistic", strategy] == pytest.approx(expected, rel=1e-10)
+        for strategy in STRATEGIES:
+            values, rho = answers["separation", strategy]
             assert values == pytest.approx(alone, rel=1e-9)
             assert rho[0] < rho[1]
-        elif kind[0] == "collapse":
-            assert answer[0] == pytest.approx(collapse, rel=1e-9)
-        else:
-            assert answer == pytest.approx(oracles.fuzziness(x, y), rel=1e-10)
-    # Every rank has the same interval, to the last bit.
-    for kind in [("model", "held"), ("model", "two-pass"), ("collapse", "list")]:
-        assert len({answers[rank, *kind][1] for rank in range(world)}) == 1
 
 
-def test_without_a_process_group_it_says_so():
+def test_collapse_is_that_of_one_process(ranks):
+    model, x, y = classifier()
+    alone = collapse_numbers(ls.collapse(model, (x, y)))
+    for answers in ranks:
+        for kind in ("list", "read once"):
+            assert answers["collapse", kind][0] == pytest.approx(alone, rel=1e-9)
+
+
+def test_every_rank_has_the_same_interval_to_the_last_bit(ranks):
+    kinds = [("separation", strategy) for strategy in STRATEGIES]
+    for kind in (*kinds, ("collapse", "list"), ("collapse", "read once")):
+        assert len({answers[kind][1] for answers in ranks}) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*per feature.*:lawscope.errors.LawscopeWarning")
+def test_folds_and_hidden_places_of_text_are_those_of_one_process(ranks):
+    ids = language_model()[1]
+    for task, text in (("causal", ids), ("masked", ids[:41])):
+        alone = next_token(text, task).to_dict()
+        for shared in (answers[task] for answers in ranks):
+            assert shared["n"] == alone["n"]
+            for name in ("pr", "pr_adjusted", "pr_cv", "pr_onehot"):
+                assert np.allclose(shared[name], alone[name], rtol=1e-11, atol=0), (task, name)
+            for name in ("slope", "rho"):
+                ends = shared["fit"]["interval"][name], alone["fit"]["interval"][name]
+                assert np.allclose(*ends, rtol=0, atol=1e-10), (task, name)
+
+
+@pytest.mark.filterwarnings("ignore:.*per feature.*:lawscope.errors.LawscopeWarning")
+def test_a_control_that_fails_on_one_rank_is_left_out_on_all(ranks):
+    expected = next_token(language_model()[1], "causal").pr
+    for rank, answers in enumerate(ranks):
+        assert "untrained network raised RuntimeError: enough" in answers["Tired"][1]
+        assert rank or "Rank 1 failed" in answers["Unlike"][1]
+        for without, _, pr in (answers["Tired"], answers["Unlike"]):
+            assert without
+            assert np.allclose(pr, expected, rtol=1e-11, atol=0)
+
+
+def test_without_a_process_group_it_says_so_before_anything_runs():
+    def batches():
+        raise AssertionError("was read")
+        yield
+
     with pytest.raises(LawscopeError, match="init_process_group"):
         all_merge(ClassScatter())
+    with pytest.raises(LawscopeError, match="init_process_group"):
+        next_token(batches(), "causal", distributed=True)

@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
-from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
+from lawscope.statistics.prediction_moments import PredictionMoments
 
 FOLDS = 5
 
@@ -15,7 +15,7 @@ def measured(x, targets, folds, **settings):
     statistic = PredictionMoments(
         x.shape[1], targets.shape[1], folds=FOLDS, dtype=x.dtype, **settings
     )
-    statistic.update(x, RowLabels(targets, folds))
+    statistic.update(x, targets, folds)
     return statistic.compute()
 
 
@@ -121,8 +121,7 @@ def test_fast_folds_of_sums_beyond_float32():
         statistic = PredictionMoments(8, folds=FOLDS, dtype=x.dtype, precision="fast")
         for part in range(0, 30_000, 5000):
             some = slice(part, part + 5000)
-            labels = RowLabels(targets[some], torch.arange(5000) % FOLDS)
-            statistic.update(scale * x[some], labels)
+            statistic.update(scale * x[some], targets[some], torch.arange(5000) % FOLDS)
         results.append(statistic.compute())
     assert results[1].deleted == pytest.approx(results[0].deleted, rel=1e-4)
     assert results[1].cv == pytest.approx(results[0].cv, rel=1e-4)

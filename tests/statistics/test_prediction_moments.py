@@ -9,7 +9,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 import lawscope as ls
 from lawscope.capture.final_norm import RowNorm
 from lawscope.statistics import prediction_moments
-from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
+from lawscope.statistics.prediction_moments import PredictionMoments
 
 D, N, FOLDS, TOKENS = 12, 1500, 4, 30
 
@@ -52,7 +52,7 @@ def statistic(x, ids, folds, parts=1, **settings):
     settings = {"folds": FOLDS, "dtype": x.dtype, "token_bytes": 10**6, **settings}
     made = PredictionMoments(D, 1, **settings)
     for part in torch.arange(len(x)).tensor_split(parts):
-        made.update(x[part], RowLabels(ids[part][:, None], folds[part]))
+        made.update(x[part], ids[part][:, None], folds[part])
     return made
 
 
@@ -85,7 +85,7 @@ def test_rank_and_condition_are_those_of_the_features():
     for condition in (5, 2e3, 3e5):
         x, _, y = conditioned(condition)
         made = PredictionMoments(D)
-        made.update(x, RowLabels(y[:, None], torch.zeros(N, dtype=torch.int64)))
+        made.update(x, y[:, None], torch.zeros(N, dtype=torch.int64))
         result = made.compute()
         centred = (x - x.mean(dim=0)).numpy()
         expected = np.linalg.cond(centred / np.linalg.norm(centred, axis=0))
@@ -100,7 +100,7 @@ def test_dependent_features_count_once(dtype):
     doubled = torch.cat([x, x[:, :3] * 2 - 1, torch.ones(N, 1, dtype=dtype)], dim=1)
     for features, independent in ((normed, normed[:, 1:]), (doubled, x)):
         made = PredictionMoments(features.shape[1], dtype=dtype)
-        made.update(features, RowLabels(ids[:, None], torch.zeros(N, dtype=torch.int64)))
+        made.update(features, ids[:, None], torch.zeros(N, dtype=torch.int64))
         result = made.compute()
         assert result.rank == independent.shape[1]
         assert result.pr[0] == pytest.approx(residual(independent, ids), rel=1e-6)
@@ -172,7 +172,7 @@ def test_fast_products_are_float32():
     x, ids, folds = data()
     exact = statistic(x, ids, folds).compute()
     made = statistic(x[:1100], ids[:1100], folds[:1100], precision="fast")
-    made.update(x[1100:], RowLabels(ids[1100:, None], folds[1100:]))
+    made.update(x[1100:], ids[1100:, None], folds[1100:])
     fast = made.compute()
     assert fast.pr == pytest.approx(exact.pr, rel=1e-4)
     assert fast.pr[0] != exact.pr[0]
@@ -191,8 +191,8 @@ def test_fast_products_do_not_take_rounding_for_a_direction(condition):
         made = PredictionMoments(
             64, folds=FOLDS, precision=precision, dtype=x.dtype, prepare=RowNorm("LayerNorm", 1e-5)
         )
-        made.update(x[:1500], RowLabels(y[:1500], folds[:1500]))
-        made.update(x[1500:], RowLabels(y[1500:], folds[1500:]))
+        made.update(x[:1500], y[:1500], folds[:1500])
+        made.update(x[1500:], y[1500:], folds[1500:])
         values.append(made.compute())
         assert values[-1].rank == 63
         assert (made.basis.matrix is not None) == (values[-1].condition > 300)
@@ -225,7 +225,7 @@ def test_directions_may_appear_after_the_first_rows(condition, begins, dtype):
     y = (left.sum(dim=1) * 100 + 20 * noise).round().long()
     made = PredictionMoments(D, 1, dtype=dtype)
     for part in torch.arange(6000).split(500):
-        made.update(x[part], RowLabels(y[part][:, None], torch.zeros(len(part), dtype=torch.int64)))
+        made.update(x[part], y[part][:, None], torch.zeros(len(part), dtype=torch.int64))
     result = made.compute()
     assert result.rank == D
     assert result.pr[0] == pytest.approx(residual(x, y), rel=max(1e-10, 100 * result.lost))

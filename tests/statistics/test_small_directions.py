@@ -6,7 +6,7 @@ from sklearn.linear_model import LinearRegression
 
 import lawscope as ls
 from lawscope.capture.final_norm import RowNorm
-from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
+from lawscope.statistics.prediction_moments import PredictionMoments
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -19,7 +19,7 @@ def test_fast_sees_a_small_direction_of_the_first_rows(dim, seed):
     x[:, -1] = z[:, 0] + 1e-4 * z[:, -1]
     y = (10 * z[:, -1:] + 50).round().long()
     fast = PredictionMoments(dim, precision="fast", dtype=torch.float32)
-    fast.update(x.float(), RowLabels(y, torch.zeros(len(x), dtype=torch.int64)))
+    fast.update(x.float(), y, torch.zeros(len(x), dtype=torch.int64))
     result = fast.compute()
     assert result.rank == dim
     assert result.pr[0] < 0.002
@@ -34,7 +34,7 @@ def test_fast_holds_float64_features_to_the_rounding_of_float32():
     results = []
     for precision in ("float64", "fast"):
         statistic = PredictionMoments(32, precision=precision, dtype=torch.float64)
-        statistic.update(x, RowLabels(y, torch.zeros(3000, dtype=torch.int64)))
+        statistic.update(x, y, torch.zeros(3000, dtype=torch.int64))
         results.append(statistic.compute())
     assert [result.rank for result in results] == [31, 31]
     assert results[1].condition == pytest.approx(results[0].condition, rel=1e-2)
@@ -59,7 +59,7 @@ def test_a_direction_that_layer_norm_took_is_no_reason_to_whiten(dim, common):
     shared = torch.randn(6 * dim, 5, generator=generator)
     x += common * shared @ torch.randn(5, dim, generator=generator)
     made = PredictionMoments(dim, dtype=x.dtype, prepare=RowNorm("LayerNorm", 1e-5))
-    made.update(x, RowLabels(x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64)))
+    made.update(x, x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64))
     assert made.compute().rank == dim - 1
     assert made.basis.matrix is None
 
@@ -71,6 +71,6 @@ def test_a_small_sum_of_all_features_is_not_taken_for_layer_norm(size):
     x = torch.nn.functional.layer_norm(torch.randn(1200, 150, generator=generator), (150,))
     x += size * torch.randn(1200, 1, generator=generator)
     made = PredictionMoments(150, dtype=x.dtype, precision="fast")
-    made.update(x, RowLabels(x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64)))
+    made.update(x, x[:, :1].double(), torch.zeros(len(x), dtype=torch.int64))
     assert made.compute().rank == 150
     assert made.basis.matrix is not None

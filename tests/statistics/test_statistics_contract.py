@@ -16,7 +16,7 @@ from lawscope.statistics import class_scatter, prediction_moments
 from lawscope.statistics.base import Statistic
 from lawscope.statistics.class_scatter import ClassScatter
 from lawscope.statistics.nearest_mean import NearestMean
-from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
+from lawscope.statistics.prediction_moments import PredictionMoments
 
 N, DIM, CLASSES = 240, 6, 3
 
@@ -82,7 +82,7 @@ class Case:
     def feed(self, stat, rows, dtype=torch.float64):
         if len(rows):
             x, *others = (column[rows] for column in self.columns(dtype))
-            stat.update(x, *others if len(others) == 1 else [RowLabels(*others)])
+            stat.update(x, *others)
         return stat
 
     def measure(self, shards, dtype=torch.float64, between=lambda stat: stat):

@@ -12,8 +12,7 @@ from torch import nn
 from lawscope.errors import LawscopeError
 from lawscope.training.loop import train
 from lawscope.training.recipe import Recipe
-from lawscope.training.stack import train_stack
-from lawscope.training.stack_layers import BatchNorm, RunningStatistics
+from lawscope.training.stack import BatchNorm, train_stack
 from lawscope.zoo.networks.catalogue import build
 
 RATES = {"sgd": 0.03, "momentum": 0.03, "adam": 1e-3}
@@ -179,12 +178,10 @@ def test_batch_norm_is_the_librarys() -> None:
         if name != "num_batches_tracked"
     }
     slopes = {name: torch.empty(1, 5, dtype=torch.float64) for name in ("weight", "bias")}
-    ours = BatchNorm(values, slopes, theirs.eps)
-    running = RunningStatistics([ours], [theirs], [values], [None])
+    ours = BatchNorm(values, slopes, theirs.eps, theirs.momentum, left_out=None)
     leaf = x[0].T.clone().requires_grad_()
     expected = theirs(leaf)
     torch.testing.assert_close(ours.forward(x)[0].T, expected, rtol=1e-12, atol=1e-12)
-    running.follow(samples=12)
     for name in ("running_mean", "running_var"):
         torch.testing.assert_close(values[name][0], getattr(theirs, name), rtol=1e-12, atol=0)
     above = torch.randn(1, 5, 12, generator=generator, dtype=torch.float64)

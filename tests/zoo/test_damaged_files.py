@@ -14,10 +14,10 @@ from canonical_files import idx_bytes, npz_bytes, pack, python2_batch, write_cif
 from PIL import Image
 
 from lawscope.errors import LawscopeError
+from lawscope.zoo.images.arrays import load_arrays
 from lawscope.zoo.images.cifar import ARCHIVE, UNPACKED, load_cifar10, read_batch
 from lawscope.zoo.images.folder import load_image_folder
 from lawscope.zoo.images.mnist import read_idx
-from lawscope.zoo.images.npz import load_arrays
 from lawscope.zoo.text.sentences import read_sentences
 
 NOISE = np.random.default_rng(0).integers(0, 256, (6, 20, 20), dtype=np.uint8)

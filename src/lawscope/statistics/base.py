@@ -47,7 +47,8 @@ class Statistic(ABC):
 
     Any split into batches, any order of merging and any interruption by a saved state gives the
     same result, up to rounding. A subclass writes ``update`` and ``compute`` (decorated with
-    :func:`guarded`), ``reset``, ``_merge``, ``_state`` and ``_load``, and declares its settings.
+    :func:`guarded`), ``_start`` (of empty sums, called by ``reset``), ``_merge``, ``_state`` and
+    ``_load``, and declares its settings.
     """
 
     _incomplete = False
@@ -61,9 +62,14 @@ class Statistic(ABC):
     def compute(self) -> Any:
         """Return the result of everything seen."""
 
-    @abstractmethod
     def reset(self) -> None:
         """Forget everything seen."""
+        self._incomplete = False
+        with torch.inference_mode(False):
+            self._start()
+
+    @abstractmethod
+    def _start(self) -> None: ...
 
     @abstractmethod
     def _merge(self, other: Self) -> None: ...
@@ -74,14 +80,9 @@ class Statistic(ABC):
     @abstractmethod
     def _load(self, state: Mapping[str, Tensor]) -> None: ...
 
-    @property
-    def complete(self) -> bool:
-        """Whether no update has failed half way."""
-        return not self._incomplete
-
     def check_complete(self) -> None:
         """Raise a :class:`LawscopeError` if an earlier update failed half way."""
-        if not self.complete:
+        if self._incomplete:
             raise LawscopeError(
                 "An earlier update failed half way, so that the sums are incomplete; begin with a "
                 f"new {type(self).__name__}."
@@ -99,7 +100,7 @@ class Statistic(ABC):
                 f"A {type(other).__name__} cannot be merged into a {type(self).__name__}."
             )
         other.check_complete()
-        _check_same(self.settings, other.settings, "the statistic to merge")
+        self._check_same(other.settings, "the statistic to merge")
         self._merge(other)
 
     @guarded
@@ -122,20 +123,15 @@ class Statistic(ABC):
                 "The state does not say which settings it has: another version of lawscope saved "
                 "it. Measure again."
             ) from error
-        _check_same(self.settings, settings, "the state")
-        self._incomplete = False
+        self._check_same(settings, "the state")
         self.reset()
-        self._restore(state)
+        guarded(type(self)._load)(self, state)
 
-    @guarded
-    def _restore(self, state: Mapping[str, Tensor]) -> None:
-        self._load(state)
-
-
-def _check_same(ours: Mapping[str, Any], theirs: Mapping[str, Any], what: str) -> None:
-    for name in {**ours, **theirs}:
-        if ours.get(name) != theirs.get(name):
-            raise LawscopeError(
-                f"{name} is {ours.get(name)!r} here and {theirs.get(name)!r} in {what}; only "
-                "statistics of the same settings belong together."
-            )
+    def _check_same(self, theirs: Mapping[str, Any], what: str) -> None:
+        ours = self.settings
+        for name in {**ours, **theirs}:
+            if ours.get(name) != theirs.get(name):
+                raise LawscopeError(
+                    f"{name} is {ours.get(name)!r} here and {theirs.get(name)!r} in {what}; only "
+                    "statistics of the same settings belong together."
+                )

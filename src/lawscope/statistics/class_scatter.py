@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,15 @@ from lawscope.statistics.base import Statistic, guarded
 from lawscope.statistics.features import as_features, as_labels
 from lawscope.statistics.folds import GroupIndex
 from lawscope.statistics.fuzziness import LARGEST, Weighting, check_weighting
-from lawscope.statistics.group_sums import GroupMeans, GroupScatter
+from lawscope.statistics.group_sums import (
+    GroupMeans,
+    GroupScatter,
+    Span,
+    SpanSquares,
+    average_folds,
+)
 from lawscope.statistics.memory import STRATEGIES, Strategy
 from lawscope.statistics.row_buffer import RowBuffer
-from lawscope.statistics.span import Span, SpanSquares, average_folds
 
 BUFFER_NUMBERS = 2**17
 
@@ -72,10 +77,12 @@ class ClassScatter(Statistic):
             raise LawscopeError(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}.")
         check_weighting(weighting)
         self.strategy, self.weighting = strategy, weighting
-        self.index = index if index is not None else GroupIndex(folds)
-        self._start()
+        self.index = GroupIndex(folds)
+        self.reset()
+        self.index = index or self.index
 
     def _start(self) -> None:
+        self.index = GroupIndex(self.index.folds)
         self.dim: int | None = None
         self.held_bytes = 0
         self._held: list[tuple[Tensor, Tensor]] = []
@@ -102,7 +109,8 @@ class ClassScatter(Statistic):
     @guarded
     def finite(self) -> bool:
         """Whether everything seen in the first pass was a finite number."""
-        return self._first_pass().finite
+        self._flush()
+        return self._sums.finite
 
     @guarded
     def update(self, features: Any, labels: Any) -> None:
@@ -122,9 +130,7 @@ class ClassScatter(Statistic):
             # A copy, because the network may overwrite its activations.
             self._held.append((features.clone(), groups))
             self.held_bytes += features.nbytes
-            self._sums = GroupMeans()
-        else:
-            self._add(self._buffer.append(features, groups))
+        self._add(self._buffer.append(features, groups))
 
     @guarded
     def next_pass(self) -> None:
@@ -141,17 +147,16 @@ class ClassScatter(Statistic):
         if self._second is not None:
             return self._second.span.class_means + self._second.span.shift
         means, counts, shift = self._group_means()
-        return average_folds(means, counts.view(-1, self.index.folds), [None])[0][0] + shift
+        return average_folds(means, counts.view(1, -1, self.index.folds))[0] + shift
 
     @guarded
     def compute(self) -> ClassFuzziness:
         if self._second is None and not self.finite:
             raise LawscopeError("The features contain NaN or infinite values; clean them first.")
         span = self._second.span if self._second is not None else self._span()
-        squares = self._squares(span).cpu()
-        counts = span.class_counts.to(squares)
-        kept = torch.where(span.kept(), squares, 0.0)
-        within = kept.view(len(self.classes), -1, span.columns).sum(dim=1).T
+        squares = self._squares(span).cpu().view(*span.kept.shape[1:], span.columns)
+        counts = span.kept.sum(dim=2).to(squares)
+        within = torch.where(span.kept.permute(1, 2, 0) > 0, squares, 0.0).sum(dim=1).T
         classwise = within / counts.clamp(min=1)
         values = classwise @ span.weights
         # Below this D is the rounding of float64 sums: every sample sits on its class mean.
@@ -159,23 +164,20 @@ class ClassScatter(Statistic):
         # Without a class of two samples there is no spread, and D would be 0 for want of data.
         samples, present = counts.sum(dim=1), (counts > 0).sum(dim=1)
         values[(samples <= present) | (values > LARGEST)] = torch.nan
-        if not _means_differ(span):
+        # The class means must differ by more than the rounding of their size.
+        spread = (span.class_means - span.class_means.mean(dim=0)).norm()
+        if not bool(spread > 1e-13 * (span.shift.norm() + span.class_means.norm())):
             values[:] = torch.nan
         order = np.argsort(np.array(self.classes))
         return ClassFuzziness(
             value=float(values[0]),
             classwise=classwise[0].numpy()[order],
             classes=np.array(self.classes, dtype=np.int64)[order],
-            counts=span.class_counts[0].numpy()[order],
+            counts=span.kept[0].sum(dim=1).numpy()[order],
             dim=len(span.shift),
             rank=span.rank,
             deleted=values[1:].numpy(),
         )
-
-    def reset(self) -> None:
-        self._incomplete = False
-        self.index = GroupIndex(self.index.folds)
-        self._start()
 
     @guarded
     def held(self) -> tuple[Tensor, Tensor]:
@@ -184,11 +186,8 @@ class ClassScatter(Statistic):
         return torch.cat(features), torch.cat(groups) // self.index.folds
 
     def _merge(self, other: ClassScatter) -> None:
-        """Add what another statistic has seen.
-
-        Two-pass statistics are merged after the first pass and, once both have gone through
-        :meth:`next_pass` with the same means, again after the second.
-        """
+        # Two-pass statistics are merged after the first pass and, once both have gone through
+        # next_pass() with the same means, again after the second.
         if (self._second is None) != (other._second is None):
             raise LawscopeError("One of the statistics is in its second pass, the other is not.")
         if self.dim is not None and other.dim is not None and self.dim != other.dim:
@@ -201,36 +200,30 @@ class ClassScatter(Statistic):
             return
         self.index.join(other.index)
         self.dim = other.dim if self.dim is None else self.dim
-        position = {label: i for i, label in enumerate(self.classes)}
-        folds = self.index.folds
+        position, folds = self.index.position, self.index.folds
         to = [position[label] * folds + j for label in other.classes for j in range(folds)]
         groups = torch.tensor(to, dtype=torch.int64, device="cpu")
-        if self.strategy == "held":
-            self._held += [(features, groups[rows]) for features, rows in other._held]
-            self.held_bytes += other.held_bytes
-            self._sums = GroupMeans()
-        else:
-            # Of the same kind, because the strategies are equal.
-            theirs: Any = other._sums
-            self._sums.merge(theirs, groups, self.index.groups)
+        self._held += [(features, groups[rows]) for features, rows in other._held]
+        self.held_bytes += other.held_bytes
+        # Of the same kind, because the strategies are equal.
+        theirs: Any = other._sums
+        self._sums.merge(theirs, groups, self.index.groups)
 
     def _state(self) -> dict[str, Tensor]:
         if self._second is not None:
             raise LawscopeError("The second pass has begun; save the state before next_pass().")
         self._flush()
         classes = torch.tensor(self.classes, dtype=torch.int64, device="cpu")
-        if self.strategy != "held":
-            return {"classes": classes, **self._sums.state()}
-        if not self._held:
-            return {"classes": classes}
-        features, groups = zip(*self._held, strict=True)
-        return {"classes": classes, "held": torch.cat(features), "groups": torch.cat(groups)}
+        if self._held:
+            features, groups = map(torch.cat, zip(*self._held, strict=True))
+            return {"classes": classes, "held": features, "groups": groups}
+        return {"classes": classes, **self._sums.state()}
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
         self.index.adopt(state["classes"].tolist())
         if "held" in state:
             self.update_rows(state["held"], state["groups"])
-        elif self.strategy != "held":
+        else:
             self._sums.load(state)
         if self.classes:
             _, counts, shift = self._group_means()
@@ -256,24 +249,10 @@ class ClassScatter(Statistic):
     def _flush(self) -> None:
         self._add(self._buffer.flush())
 
-    def _replay(self) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the held features, small batches joined."""
-        buffer = RowBuffer(BUFFER_NUMBERS)
-        for features, groups in self._held:
-            yield from buffer.append(features, groups)
-        yield from buffer.flush()
-
-    def _first_pass(self) -> GroupMeans | GroupScatter:
-        """Return the sums of the first pass; those of held features are made here."""
-        self._flush()
-        if self._held and not len(self._sums.counts):
-            for features, groups in self._replay():
-                self._sums.update(features, groups, self.index.groups)
-        return self._sums
-
     def _group_means(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the group means less a shift, (G, d), their counts (G,) and the shift (d,)."""
-        sums, total = self._first_pass(), self.index.groups
+        self._flush()
+        sums, total = self._sums, self.index.groups
         counts = torch.cat([sums.counts, sums.counts.new_zeros(total - len(sums.counts))])
         if not int(counts.sum()):
             raise LawscopeError("No samples were seen; the loader is empty.")
@@ -307,22 +286,18 @@ class ClassScatter(Statistic):
         if isinstance(self._sums, GroupScatter):
             return self._sums.squares(span)
         if self.strategy == "held":
-            gathered = SpanSquares(span)
-            for features, groups in self._replay():
-                gathered.update(features, groups)
+            gathered, buffer = SpanSquares(span), RowBuffer(BUFFER_NUMBERS)
+            for batch in self._held:
+                for joined in buffer.append(*batch):
+                    gathered.update(*joined)
+            for joined in buffer.flush():
+                gathered.update(*joined)
             return gathered.squares
         if self._second is None:
             raise LawscopeError("A two-pass statistic needs next_pass() and the data again.")
         if not torch.equal(self._second.counts, span.group_counts):
             raise LawscopeError(_OTHER_DATA)
         return self._second.squares
-
-
-def _means_differ(span: Span) -> bool:
-    """Return whether the class means differ by more than the rounding of their size."""
-    means = span.class_means
-    spread = (means - means.mean(dim=0)).norm()
-    return bool(spread > 1e-13 * (span.shift.norm() + means.norm()))
 
 
 _OTHER_DATA = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 import torch.distributed as dist
@@ -17,11 +16,8 @@ class OtherRankFailedError(LawscopeError):
     """A rank failed; the sentence says which and why."""
 
 
-@dataclass(frozen=True)
-class _Failure:
-    """What a rank that failed hands in."""
-
-    reason: str
+class _Failure(str):
+    """What a rank that failed hands in: why."""
 
 
 T = TypeVar("T")
@@ -39,7 +35,7 @@ def place_among_ranks(merges: bool) -> tuple[int, int]:
     """Return this rank and how many there are; (0, 1) for a process on its own."""
     if not merges:
         return 0, 1
-    world = len(gathered((True,)))
+    world = len(gathered(True))
     return dist.get_rank(), world
 
 
@@ -86,5 +82,5 @@ def gathered(part: T) -> list[T]:
     dist.all_gather_object(parts, part)
     for rank, each in enumerate(parts):
         if isinstance(each, _Failure):
-            raise OtherRankFailedError(f"Rank {rank} failed: {each.reason}")
+            raise OtherRankFailedError(f"Rank {rank} failed: {each}")
     return [part for part in parts if part is not None]

@@ -19,26 +19,19 @@ def as_features(features: Any, what: str = "features") -> Tensor:
     x = _plain(features, what)
     if x.is_complex():
         raise LawscopeError(f"The {what} are complex; measure their real part or their modulus.")
-    if len(x.shape) != 2 or 0 in x.shape:
-        if x.dim() == 0 or len(x) == 0:
-            raise LawscopeError(f"The {what} have shape {tuple(x.shape)}: there are no samples.")
-        x = x.reshape(len(x), -1)
-        if x.shape[1] == 0:
-            raise LawscopeError(f"The {what} have no columns: there is nothing to measure.")
-    if not x.is_floating_point():
-        x = x.to(torch.float64)
-    return x
+    if x.dim() == 0 or len(x) == 0:
+        raise LawscopeError(f"The {what} have shape {tuple(x.shape)}: there are no samples.")
+    x = x.reshape(len(x), -1)
+    if x.shape[1] == 0:
+        raise LawscopeError(f"The {what} have no columns: there is nothing to measure.")
+    return x if x.is_floating_point() else x.to(torch.float64)
 
 
 def as_labels(labels: Any, samples: int) -> Tensor:
     """Return class labels as int64 of shape (n,)."""
     y = _plain(labels, "labels")
-    if y.dtype is torch.int64 and y.shape == (samples,):
-        return y
-    if y.dim() == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.dim() == 0:
-        y = y[None]
+    if y.dim() == 0 or (y.dim() == 2 and y.shape[1] == 1):
+        y = y.flatten()
     if y.is_floating_point() or y.is_complex():
         raise LawscopeError(
             f"The labels are {y.dtype}, but classes are integers; for one-hot or soft labels pass "

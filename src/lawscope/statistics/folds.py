@@ -33,10 +33,7 @@ class GroupIndex:
     position is the order in which classes were first met. Groups therefore keep their numbers
     while new classes turn up. The samples of a class are dealt to the folds in turn, so folds are
     stratified by class whatever the order of the data: one by one at first, and in longer runs
-    once a class is large, which keeps a batch within few groups.
-
-    Args:
-        folds: number of folds F; 1 for no folds.
+    once a class is large, which keeps a batch within few groups. One fold is no folds.
 
     Example:
         >>> index = GroupIndex(folds=2)
@@ -51,7 +48,7 @@ class GroupIndex:
             raise ValueError(f"folds must be at least 1, got {folds}")
         self.folds = folds
         self.classes: list[int] = []
-        self._position: dict[int, int] = {}
+        self.position: dict[int, int] = {}
         self._seen: list[int] = []
 
     @property
@@ -59,21 +56,13 @@ class GroupIndex:
         return len(self.classes) * self.folds
 
     def assign(self, labels: Tensor) -> Tensor:
-        """Return the group of each sample, in order; classes not met before are added.
-
-        Args:
-            labels: integers, shape (B,), on any device.
-
-        Returns:
-            Groups on the CPU, shape (B,), int64.
-        """
+        """Return the groups (B,) on the CPU of integer labels (B,); new classes are added."""
         # By NumPy: on a few hundred labels torch would spend its time on being called.
         array = labels.detach().to("cpu", torch.int64).numpy()
         present, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
-        for label in present.tolist():
-            if label not in self._position:
-                self._add(label)
-        at = [self._position[label] for label in present.tolist()]
+        if new := [label for label in present.tolist() if label not in self.position]:
+            self.adopt([*self.classes, *new])
+        at = [self.position[label] for label in present.tolist()]
         positions = np.array(at, dtype=np.int64)
         if self.folds == 1:
             return torch.from_numpy(positions[inverse])
@@ -89,27 +78,20 @@ class GroupIndex:
 
     def adopt(self, classes: Sequence[int], dealt: Sequence[int] | None = None) -> None:
         """Take over a class order, and how many samples of each class are dealt already."""
-        seen = dict(zip(self.classes, self._seen, strict=True))
-        if dealt is not None:
-            seen = dict(zip(classes, dealt, strict=True))
-        self.classes, self._position, self._seen = [], {}, []
-        for label in classes:
-            self._add(label)
-            self._seen[-1] = seen.get(label, 0)
+        known = self.classes if dealt is None else classes
+        seen = dict(zip(known, self._seen if dealt is None else dealt, strict=True))
+        self.classes = list(classes)
+        self.position = {label: i for i, label in enumerate(classes)}
+        self._seen = [seen.get(label, 0) for label in classes]
 
     def join(self, other: GroupIndex) -> None:
         """Add the classes that another index has met, and the samples it has dealt."""
         if other is self:
             return
-        self.adopt([*self.classes, *(c for c in other.classes if c not in self._position)])
+        self.adopt([*self.classes, *(c for c in other.classes if c not in self.position)])
         for label, count in zip(other.classes, other._seen, strict=True):
-            self._seen[self._position[label]] += count
+            self._seen[self.position[label]] += count
 
     def restart(self) -> None:
         """Deal from the first fold again, for another pass over the same data."""
         self._seen = [0] * len(self.classes)
-
-    def _add(self, label: int) -> None:
-        self._position[label] = len(self.classes)
-        self.classes.append(label)
-        self._seen.append(0)

@@ -1,4 +1,4 @@
-"""Streaming counts, means and scatter per group, in float64 about a shift."""
+"""Sums per group in float64: counts, means, scatter, and squares in the span of the means."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from lawscope.statistics.fuzziness import Weighting, class_weights, whiten_between
 from lawscope.statistics.row_buffer import split_rows, widen
-from lawscope.statistics.span import Span
 
 FEW = 64
 
@@ -32,11 +32,9 @@ class GroupMeans:
 
     def update(self, features: Tensor, groups: Tensor, total: int) -> None:
         """Add features (B, d) of groups (B,) on the CPU, all below the ``total`` known by now."""
-        if self.shift is None:
-            self.shift = features[:FEW].mean(dim=0, dtype=torch.float64)
-        self._grow(total, self.shift)
+        shift = self._grow(total, features[:FEW])
         for rows, here in split_rows(features, groups.to(features.device)):
-            self._sums.index_add_(0, here, widen(rows, self.shift))
+            self._sums.index_add_(0, here, widen(rows, shift))
         self.counts += groups.bincount(minlength=total)
 
     def means(self) -> Tensor:
@@ -47,11 +45,9 @@ class GroupMeans:
         """Add what ``other`` has seen; its group i is our group ``to[i]``."""
         if other.shift is None:
             return
-        if self.shift is None:
-            self.shift = other.shift.clone()
-        self._grow(total, self.shift)
-        moved = other.shift.to(self.shift) - self.shift
-        sums = other._sums.to(self.shift) + other.counts.to(self.shift)[:, None] * moved
+        shift = self._grow(total, other.shift[None])
+        moved = other.shift.to(shift) - shift
+        sums = other._sums.to(shift) + other.counts.to(shift)[:, None] * moved
         to = to[: len(other.counts)]
         self._sums.index_add_(0, to.to(sums.device), sums)
         self.counts.index_add_(0, to, other.counts)
@@ -66,13 +62,13 @@ class GroupMeans:
             self.counts, self.shift = state["counts"].clone(), state["shift"].clone()
             self._sums = state["sums"].clone()
 
-    def _grow(self, total: int, shift: Tensor) -> None:
-        missing = total - len(self.counts)
-        if missing > 0:
-            self._sums = torch.cat(
-                [self._sums.to(shift).view(-1, len(shift)), shift.new_zeros(missing, len(shift))]
-            )
-            self.counts = torch.cat([self.counts, self.counts.new_zeros(missing)])
+    def _grow(self, total: int, first: Tensor) -> Tensor:
+        """Make room for ``total`` groups; return the shift, the mean of the ``first`` rows seen."""
+        if self.shift is None:
+            self.shift = first.mean(dim=0, dtype=torch.float64)
+            self._sums = self.shift.new_zeros(0, len(self.shift))
+        self.counts, self._sums = _lengthen(self.counts, total), _lengthen(self._sums, total)
+        return self.shift
 
 
 class GroupScatter:
@@ -99,15 +95,14 @@ class GroupScatter:
             self._add(group, len(part), mean, deviation.T @ deviation)
 
     def merge(self, other: GroupScatter, to: Tensor, total: int) -> None:
-        if not len(other.counts):
-            return
-        self._grow(total, other.means)
+        if len(other.counts):
+            self._grow(total, other.means)
         for theirs in torch.nonzero(other.counts)[:, 0].tolist():
             count = int(other.counts[theirs])
             self._add(int(to[theirs]), count, other.means[theirs], other.scatter[theirs])
 
     def squares(self, span: Span) -> Tensor:
-        """Return what :class:`~lawscope.statistics.span.SpanSquares` would have summed, (G, 1 + R).
+        """Return what :class:`SpanSquares` would have summed, (G, 1 + R).
 
         Σ ‖A(x − x̄_k)‖² over a group = Tr(A S_g Aᵀ) + n_g ‖A(x̄_g − x̄_k)‖².
         """
@@ -135,11 +130,101 @@ class GroupScatter:
         self.counts[group] = total
 
     def _grow(self, total: int, like: Tensor) -> None:
-        have, d = len(self.counts), like.shape[1]
-        if total <= have:
-            return
-        means = torch.zeros(total, d, dtype=torch.float64, device=like.device)
-        scatter = torch.zeros(total, d, d, dtype=torch.float64, device=like.device)
-        means[:have], scatter[:have] = self.means.view(have, d), self.scatter.view(have, d, d)
-        self.counts = torch.cat([self.counts, self.counts.new_zeros(total - have)])
-        self.means, self.scatter = means, scatter
+        if not len(self.counts):
+            self.means = like.new_zeros(0, like.shape[1], dtype=torch.float64)
+            self.scatter = self.means.new_zeros(0, like.shape[1], like.shape[1])
+        tables = (self.counts, self.means, self.scatter)
+        self.counts, self.means, self.scatter = (_lengthen(table, total) for table in tables)
+
+
+def _lengthen(table: Tensor, total: int) -> Tensor:
+    """Return a table with zeros at its end, ``total`` rows long or as long as it is."""
+    missing = total - len(table)
+    return table if missing <= 0 else torch.cat([table, table.new_zeros(missing, *table.shape[1:])])
+
+
+class Span:
+    """The directions A with SSb⁺ = AᵀA, for all data and without each fold in turn.
+
+    Column 0 is D itself, projected on A of all class means. Column 1 + j is D without the j-th
+    non-empty fold, projected on its own A. Their A are found in coordinates of the span of the
+    K·F group means, where all class means with any fold left out lie. π_k stays that of all data
+    in every column: folds are drawn within classes, whose shares are given, and a class that
+    cannot be left out would gain weight that it never had.
+
+    Attributes:
+        kept: samples per column, class and fold, shape (1 + R, K, F) for R folds with samples.
+        class_means: minus ``shift``, shape (K, d).
+        weights: π_k, shape (K,).
+        matrix: A of all columns below each other, shape (C, d).
+        centres: A x̄_k, relative to ``shift``, shape (C, K).
+        membership: 1 where a row of ``matrix`` belongs to a column, shape (C, 1 + R).
+    """
+
+    def __init__(
+        self, means: Tensor, counts: Tensor, shift: Tensor, folds: int, weighting: Weighting
+    ) -> None:
+        self.folds, self.group_counts, self.shift = folds, counts, shift
+        self.kept = _leave_folds_out(counts.view(-1, folds))
+        self.columns = len(self.kept)
+        self.class_means = average_folds(means, self.kept[:1])[0]
+        self.weights = class_weights(self.kept[0].sum(dim=1), weighting)
+        whitening = whiten_between(self.class_means, self.weights)
+        self.rank = int(whitening.rank)
+        self.matrix = whitening.matrix[: self.rank]
+        self.centres = self.matrix @ self.class_means.T
+        owners = [0] * self.rank
+        if self.columns > 1:
+            # With fewer features than groups the features are the coordinates.
+            wide = means.shape[1] > len(means)
+            basis, upper = torch.linalg.qr(means.T) if wide else (None, means.T)
+            fold_means = average_folds(upper.T, self.kept[1:])
+            found = whiten_between(fold_means, self.weights.expand(len(fold_means), -1))
+            # Rows beyond the largest rank are zero everywhere.
+            rank = int(found.rank.max())
+            matrix = found.matrix[:, :rank]
+            self.centres = torch.cat([self.centres, (matrix @ fold_means.mT).flatten(0, 1)])
+            matrix = matrix.flatten(0, 1)
+            matrix = matrix if basis is None else matrix @ basis.T
+            self.matrix = torch.cat([self.matrix, matrix])
+            owners += [column for column in range(1, self.columns) for _ in range(rank)]
+        column = torch.tensor(owners, dtype=torch.int64, device=means.device)[:, None]
+        self.membership = (column == torch.arange(self.columns, device=means.device)).to(means)
+
+
+class SpanSquares:
+    """Sums of ‖A(x − x̄_k)‖² per group and column, fed batch by batch in the second pass."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self.squares = span.matrix.new_zeros(len(span.group_counts), span.columns)
+        self.counts = torch.zeros_like(span.group_counts)
+
+    def update(self, features: Tensor, groups: Tensor) -> None:
+        """Add a batch; ``features`` (B, d), ``groups`` (B,) as in the first pass."""
+        span = self.span
+        for rows, here in split_rows(features, groups.to(features.device)):
+            projected = widen(rows, span.shift) @ span.matrix.T
+            projected.sub_(span.centres.T[here // span.folds]).square_()
+            self.squares.index_add_(0, here, projected @ span.membership)
+        self.counts += groups.bincount(minlength=len(self.counts))
+
+
+def _leave_folds_out(counts: Tensor) -> Tensor:
+    """Return counts (K, F) of all data and without each fold that has samples, (1 + R, K, F).
+
+    A class whose samples all lie in one fold cannot be left out; it stays whole there.
+    """
+    columns = [counts]
+    for j in torch.nonzero(counts.sum(dim=0))[:, 0].tolist() if counts.shape[1] > 1 else ():
+        column = counts.clone()
+        column[:, j] *= counts[:, j] == counts.sum(dim=1)
+        columns.append(column)
+    return torch.stack(columns)
+
+
+def average_folds(means: Tensor, kept: Tensor) -> Tensor:
+    """Return class means (R, K, ·) of group means (K·F, ·), by the samples ``kept``, (R, K, F)."""
+    table, weights = means.view(*kept.shape[1:], -1), kept.to(means)
+    sums = torch.stack([(table * column[..., None]).sum(dim=1) for column in weights])
+    return sums / weights.sum(dim=2).clamp(min=1)[..., None]

@@ -12,7 +12,7 @@ from lawscope.errors import LawscopeError
 Strategy = Literal["held", "scatter", "two-pass"]
 STRATEGIES: tuple[Strategy, ...] = ("held", "scatter", "two-pass")
 DEFAULT_MEMORY = "512MB"
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS = {"T": 10**12, "G": 10**9, "M": 10**6, "K": 10**3, "": 1}
 
 
 def parse_memory(memory: str | int | float) -> int:
@@ -22,12 +22,8 @@ def parse_memory(memory: str | int | float) -> int:
         >>> parse_memory("1.5 GB")
         1500000000
     """
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?I?B?)\s*", str(memory).upper())
-    try:
-        unit = _UNITS[(found[2].replace("I", "").rstrip("B") + "B") if found and found[2] else ""]
-        size = int(float(found[1]) * unit) if found else 0
-    except (ValueError, KeyError):
-        size = 0
+    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)I?B?\s*", str(memory).upper())
+    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if size <= 0:
         raise LawscopeError(f"memory={memory!r} is not a size; write it like '512MB' or '2GB'.")
     return size
@@ -35,14 +31,14 @@ def parse_memory(memory: str | int | float) -> int:
 
 @dataclass(frozen=True)
 class Load:
-    """What one station asks for."""
+    """What one station asks for; every strategy needs means and the basis of their span."""
 
     name: str
     dim: int  # number of features d
     itemsize: int  # bytes of one feature as the network makes it
 
     def table_bytes(self, groups: int) -> int:
-        """Return the bytes of group means and the basis of their span: two G × d float64."""
+        """Return the bytes of two G × d tables of float64."""
         return 16 * groups * self.dim
 
     def held_bytes(self, groups: int, samples: int) -> int:
@@ -85,67 +81,40 @@ def plan(
        pass through the network, which makes holding any station pointless. Stations that do not
        fit together are measured in several rounds.
 
-    Args:
-        loads: the stations.
-        groups: number of groups G = K·F expected.
-        samples: number of samples when known.
-        memory: budget in bytes.
-        forced: one strategy for all stations.
-        certain: the number of groups is known; a guess does not refuse a station.
-        one_round: keep stations together whatever they need, as ranks that must agree do.
-        read_once: only one pass is possible; of an unknown number of samples, as many are held as
-            fit the budget.
+    A number of ``groups`` that is not ``certain`` is a guess, which refuses no ``forced`` strategy.
+    ``one_round`` keeps stations together whatever they need, as ranks that must agree do. What can
+    be ``read_once`` has one pass; of an unknown number of samples, as many are held as fit.
     """
-    everything = tuple(range(len(loads)))
+    if forced == "two-pass":
+        return _two_pass(loads, groups, memory, one_round)
+    strategies: list[Strategy] = []
+    need = 0
+    for load in loads:
+        held, scatter = load.held_bytes(groups, samples or 0), load.scatter_bytes(groups)
+        # Little data is held even where a scatter would do: n < d needs less than d×d.
+        small = load.dim <= groups and (not samples or scatter < held) and need + scatter <= memory
+        strategies.append(forced or ("scatter" if small else "held"))
+        need += scatter if strategies[-1] == "scatter" else held
+    one_pass = Plan(tuple(strategies), (tuple(range(len(loads))),))
     if forced is not None:
-        if forced == "two-pass":
-            return _two_pass(loads, groups, memory, certain, one_round)
-        need = sum(
-            load.scatter_bytes(groups)
-            if forced == "scatter"
-            else load.held_bytes(groups, samples or 0)
-            for load in loads
-        )
         if need > memory and certain and not one_round:
             raise LawscopeError(
                 f"strategy={forced!r} needs {_size(need)} for {len(loads)} stations, more than "
                 f"memory={_size(memory)}; raise memory= or leave the strategy to lawscope."
             )
-        return Plan((forced,) * len(loads), (everything,))
-    strategies, need = _one_pass(loads, groups, samples or 0, memory)
+        return one_pass
     if need <= memory and (samples is not None or read_once or "held" not in strategies):
-        return Plan(strategies, (everything,))
+        return one_pass
     if read_once:
         raise LawscopeError(
             f"The data can be read only once, and its features need {_size(need)} to be held, "
             f"more than memory={_size(memory)}; raise memory=, or pass a list or a DataLoader "
             "that can be read twice."
         )
-    return _two_pass(loads, groups, memory, certain, one_round)
+    return _two_pass(loads, groups, memory, one_round)
 
 
-def _one_pass(
-    loads: Sequence[Load], groups: int, samples: int, memory: int
-) -> tuple[tuple[Strategy, ...], int]:
-    """Return the cheapest one-pass strategy of each station and the bytes they need together."""
-    strategies: list[Strategy] = []
-    need = 0
-    for load in loads:
-        held, scatter = load.held_bytes(groups, samples), load.scatter_bytes(groups)
-        # Little data is held even where a scatter would do: n < d needs less than d×d.
-        small = load.dim <= groups and (samples == 0 or scatter < held)
-        if small and need + scatter <= memory:
-            strategies.append("scatter")
-            need += scatter
-        else:
-            strategies.append("held")
-            need += held
-    return tuple(strategies), need
-
-
-def _two_pass(
-    loads: Sequence[Load], groups: int, memory: int, certain: bool, one_round: bool
-) -> Plan:
+def _two_pass(loads: Sequence[Load], groups: int, memory: int, one_round: bool) -> Plan:
     """Return rounds of consecutive stations whose tables fit the budget together."""
     rounds: list[list[int]] = []
     room = 0
@@ -162,13 +131,11 @@ def _two_pass(
             room = memory
         rounds[-1].append(i)
         room -= need
-    strategy: Strategy = "two-pass"
-    return Plan((strategy,) * len(loads), tuple(tuple(r) for r in rounds))
+    strategies: list[Strategy] = ["two-pass"] * len(loads)
+    return Plan(tuple(strategies), tuple(map(tuple, rounds)))
 
 
 def _size(size: int) -> str:
     """Return bytes as people write them."""
-    for unit in ("GB", "MB", "KB"):
-        if size >= _UNITS[unit]:
-            return f"{size / _UNITS[unit]:.3g}{unit}"
-    return f"{size}B"
+    unit = next(unit for unit in ("G", "M", "K", "") if size >= _UNITS[unit] or not unit)
+    return f"{size / _UNITS[unit]:.3g}{unit}B"

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
 
 import torch
 from torch import Tensor
-
-Precision = Literal["float64", "fast"]
 
 # Condition number beyond which moments of raw features would lose κ²·ε ≈ 1e-11.
 ILL_CONDITIONED = 300.0
 # Singular values of features below this share of the largest are rounding.
 ROUNDING_FLOAT64 = 1e-12
 ROUNDING_FLOAT32 = 1e-6
-# The smallest share of the largest eigenvalue that moments of float64, or of float32, products
-# can tell from zero.
+# The smallest share of the largest eigenvalue that moments in float64 can tell from zero.
 RESOLVED = 1e-13
-RESOLVED_FAST = 1e-6
 # The share of its value by which rounding may move a feature that never changes.
 CONSTANT = 1e-14
 
@@ -121,15 +117,13 @@ class CoMoments:
     def __init__(
         self, dim: int, targets: int, folds: int, device: torch.device | str = "cpu"
     ) -> None:
-        shapes = {"zz": (dim, dim), "yz": (1 + targets, dim), "yy": (1 + targets, 1 + targets)}
-        self.zz, self.yz, self.yy = (
-            torch.zeros(folds, *shape, dtype=torch.float64, device=device)
-            for shape in shapes.values()
-        )
+        zeros = partial(torch.zeros, dtype=torch.float64, device=device)
+        self.zz, self.yz = zeros(folds, dim, dim), zeros(folds, 1 + targets, dim)
+        self.yy = zeros(folds, 1 + targets, 1 + targets)
 
-    @property
-    def folds(self) -> int:
-        return len(self.yy)
+    def total(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the three sums over all folds."""
+        return self.zz.sum(dim=0), self.yz.sum(dim=0), self.yy.sum(dim=0)
 
     @property
     def counts(self) -> Tensor:
@@ -152,9 +146,8 @@ class CoMoments:
         self.yy[fold].addmm_(y.T, y)
 
     def merge(self, other: CoMoments) -> None:
-        self.zz += other.zz.to(self.zz)
-        self.yz += other.yz.to(self.yz)
-        self.yy += other.yy.to(self.yy)
+        for sums, theirs in zip(self.state().values(), other.state().values(), strict=True):
+            sums += theirs.to(sums)
 
     def move(
         self, before: FeatureBasis, after: FeatureBasis, y_before: Tensor, y_after: Tensor
@@ -165,8 +158,7 @@ class CoMoments:
         moved = CoMoments(shape[2], shape[1] - 1, shape[0], self.yz.device)
         change = torch.eye(shape[1], dtype=torch.float64, device=self.yz.device)
         change[0, 1:] = (y_before - y_after.to(y_before)).to(change)
-        for fold in range(self.folds):
-            zz, yz, yy = self.zz[fold], self.yz[fold], self.yy[fold]
+        for fold, (zz, yz, yy) in enumerate(zip(self.zz, self.yz, self.yy, strict=True)):
             if matrix is not None:
                 zz, yz = matrix.T @ zz @ matrix, yz @ matrix
             first = torch.outer(yz[0], c)

@@ -15,7 +15,8 @@ from lawscope.errors import LawscopeError
 from lawscope.statistics.base import Statistic, guarded
 from lawscope.statistics.row_buffer import split_rows
 
-_FIELDS = ("counts", "squares", "spreads", "correct", "disagreeing", "nearest_correct")
+_SQUARES = ("squares", "spreads")
+_FIELDS = ("counts", *_SQUARES, "correct", "disagreeing", "nearest_correct")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,20 +71,30 @@ class NearestMean(Statistic):
     def update(self, features: Tensor, positions: Tensor) -> None:
         """Add a batch: ``features`` (B, p), position of each sample's class (B,)."""
         for rows, here in split_rows(features, positions.to(self.means.device)):
-            self._add(rows.to(self.means), here)
+            x = rows.to(self.means)
+            logits = x @ self.weight.T + self.bias
+            nearness = (x - self.centre) @ self.offsets.T - self.offsets.square().sum(dim=1) / 2
+            chosen, nearest = logits[:, self.rows].argmax(dim=1), nearness.argmax(dim=1)
+            # In the order of _FIELDS.
+            per_sample = (
+                torch.ones_like(here),
+                x.square().sum(dim=1),
+                (x - self.means[here]).square().sum(dim=1),
+                logits.argmax(dim=1) == self.rows[here],
+                chosen != nearest,
+                nearest == here,
+            )
+            columns = torch.stack([each.to(self._sums) for each in per_sample], dim=1)
+            self._sums.index_add_(0, here, columns)
 
     @guarded
     def compute(self) -> Decisions:
         found = dict(zip(_FIELDS, self._sums.T.cpu().numpy().copy(), strict=True))
-        squares, spreads = found.pop("squares"), found.pop("spreads")
-        counted = {name: values.astype(np.int64) for name, values in found.items()}
-        return Decisions(squares=squares, spreads=spreads, **counted)
+        counted = {name: found[name].astype(np.int64) for name in _FIELDS if name not in _SQUARES}
+        return Decisions(**found | counted)
 
-    def reset(self) -> None:
-        """Forget everything seen; the class means stay."""
-        self._incomplete = False
-        with torch.inference_mode(False):
-            self._sums = self.means.new_zeros(len(self.means), len(_FIELDS))
+    def _start(self) -> None:
+        self._sums = self.means.new_zeros(len(self.means), len(_FIELDS))
 
     def _merge(self, other: NearestMean) -> None:
         self._sums += other._sums.to(self._sums)
@@ -93,19 +104,3 @@ class NearestMean(Statistic):
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
         self._sums = state["sums"].to(self._sums, copy=True)
-
-    def _add(self, features: Tensor, positions: Tensor) -> None:
-        logits = features @ self.weight.T + self.bias
-        nearness = (features - self.centre) @ self.offsets.T - self.offsets.square().sum(dim=1) / 2
-        chosen, nearest = logits[:, self.rows].argmax(dim=1), nearness.argmax(dim=1)
-        spread = (features - self.means[positions]).square().sum(dim=1)
-        per_sample = {
-            "counts": torch.ones_like(spread),
-            "squares": features.square().sum(dim=1),
-            "spreads": spread,
-            "correct": logits.argmax(dim=1) == self.rows[positions],
-            "disagreeing": chosen != nearest,
-            "nearest_correct": nearest == positions,
-        }
-        columns = torch.stack([per_sample[name].to(spread) for name in _FIELDS], dim=1)
-        self._sums.index_add_(0, positions, columns)

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from lawscope.errors import LawscopeError
 from lawscope.statistics.base import Statistic, guarded
-from lawscope.statistics.moments import (
-    RESOLVED,
-    RESOLVED_FAST,
-    CoMoments,
-    FeatureBasis,
-    Precision,
-    choose_basis,
-    find_rank_tolerance,
-)
+from lawscope.statistics.moments import CoMoments, FeatureBasis, choose_basis, find_rank_tolerance
 from lawscope.statistics.regression import Regression, regress
 from lawscope.statistics.row_buffer import RowBuffer
 from lawscope.statistics.token_sums import TokenSums
@@ -28,23 +19,13 @@ from lawscope.statistics.token_sums import TokenSums
 BUFFER_ROWS = 4096
 FIRST_ROWS_PER_FEATURE = 2
 
+Precision = Literal["float64", "fast"]
 Prepare = Callable[[Tensor, Tensor, torch.dtype], Tensor]
 
 
 def subtract_shift(rows: Tensor, shift: Tensor, dtype: torch.dtype) -> Tensor:
     """Return rows minus the shift, in a dtype: features that are regressed on as they are."""
     return rows.to(dtype) - shift.to(dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class RowLabels:
-    """What is to be predicted at n rows, (n, q), and in which folds they are, (n,), on the CPU."""
-
-    targets: Tensor
-    folds: Tensor
-
-    def __len__(self) -> int:
-        return len(self.folds)
 
 
 class PredictionMoments(Statistic):
@@ -68,7 +49,7 @@ class PredictionMoments(Statistic):
     Example:
         >>> statistic = PredictionMoments(1)
         >>> x = torch.arange(100.0)[:, None]
-        >>> statistic.update(x, RowLabels(3 * x + 1, torch.zeros(100, dtype=torch.int64)))
+        >>> statistic.update(x, 3 * x + 1, torch.zeros(100, dtype=torch.int64))
         >>> float(statistic.compute().pr[0]) < 1e-12
         True
     """
@@ -87,10 +68,8 @@ class PredictionMoments(Statistic):
     ) -> None:
         self.dim, self.targets, self.folds, self.precision = dim, targets, folds, precision
         self.prepare, self.token_bytes, self.dtype = prepare, token_bytes, dtype
-        self.device = torch.device(device)
-        fast = precision == "fast"
+        self.device, fast = torch.device(device), precision == "fast"
         self.work = torch.float32 if fast else torch.float64
-        self.resolved = RESOLVED_FAST if fast else RESOLVED
         self.tolerance = find_rank_tolerance(torch.float32 if fast else dtype)
         self.reset()
 
@@ -111,15 +90,18 @@ class PredictionMoments(Statistic):
         return round(float(self.moments.counts.sum())) + len(self._buffer)
 
     @guarded
-    def update(self, features: Tensor, labels: RowLabels) -> None:
-        """Add rows (n, d), with their folds and q targets; token ids where those are summed."""
-        if features.shape != (len(labels), self.dim):
+    def update(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
+        """Add rows (n, d), what is to be predicted there (n, q) and their folds (n,), on the CPU.
+
+        Targets are token ids where those are summed.
+        """
+        if features.shape != (len(folds), self.dim):
             raise LawscopeError(
-                f"The features have shape {tuple(features.shape)}; {len(labels)} targets and "
+                f"The features have shape {tuple(features.shape)}; {len(folds)} targets and "
                 f"{self.dim} features were expected."
             )
-        if len(labels):
-            self._add(self._buffer.append(features, labels.targets, labels.folds))
+        if len(folds):
+            self._add(self._buffer.append(features, targets, folds))
 
     @guarded
     def compute(self) -> Regression:
@@ -136,18 +118,14 @@ class PredictionMoments(Statistic):
             )
         assert self.basis is not None
         tokens: Sequence[TokenSums | None] = self.tokens or [None] * self.targets
-        eps = torch.finfo(self.work).eps
-        return regress(self.moments, self.basis, tokens, self.tolerance, self.resolved, eps)
+        return regress(self.moments, self.basis, tokens, self.tolerance, self.work)
 
-    def reset(self) -> None:
-        self._incomplete = False
-        with torch.inference_mode(False):
-            self.moments = CoMoments(self.dim, self.targets, self.folds, self.device)
-            tables = self.targets if self.token_bytes else 0
-            table = partial(TokenSums, self.dim, self.token_bytes, self.device)
-            self.tokens = [table() for _ in range(tables)]
-            self.basis: FeatureBasis | None = None
-            self.target_shift = torch.zeros(self.targets, dtype=torch.float64, device="cpu")
+    def _start(self) -> None:
+        self.moments = CoMoments(self.dim, self.targets, self.folds, self.device)
+        tables = range(self.targets if self.token_bytes else 0)
+        self.tokens = [TokenSums(self.dim, self.token_bytes, self.device) for _ in tables]
+        self.basis: FeatureBasis | None = None
+        self.target_shift = torch.zeros(self.targets, dtype=torch.float64, device="cpu")
         self.first_rows = max(FIRST_ROWS_PER_FEATURE * self.dim, BUFFER_ROWS)
         self._buffer = RowBuffer(self.first_rows * self.dim)
 
@@ -159,10 +137,8 @@ class PredictionMoments(Statistic):
             self.moments.merge(other.moments.move(other.basis, self.basis, *shifts))
             for ours, theirs in zip(self.tokens, other.tokens, strict=True):
                 ours.merge(theirs, other.basis, self.basis)
-        rows = other._buffer.rows()
-        if rows is not None:
-            features, targets, folds = rows
-            self.update(features.to(self.device), RowLabels(targets, folds))
+        if (rows := other._buffer.rows()) is not None:
+            self.update(rows[0].to(self.device), *rows[1:])
 
     def _state(self) -> dict[str, Tensor]:
         state = {f"moments.{k}": v for k, v in self.moments.state().items()}
@@ -170,8 +146,7 @@ class PredictionMoments(Statistic):
         state |= {f"basis.{k}": v for k, v in (self.basis.state() if self.basis else {}).items()}
         for i, sums in enumerate(self.tokens):
             state |= {f"tokens{i}.{k}": v for k, v in sums.state().items()}
-        rows = self._buffer.rows()
-        if rows is not None:
+        if (rows := self._buffer.rows()) is not None:
             state |= dict(zip(("features", "targets", "folds"), rows, strict=True))
         return state
 
@@ -183,25 +158,20 @@ class PredictionMoments(Statistic):
         for i, sums in enumerate(self.tokens):
             sums.load(_under(state, f"tokens{i}."))
         if "features" in state:
-            labels = RowLabels(state["targets"], state["folds"])
-            self.update(state["features"].to(self.device), labels)
+            self.update(state["features"].to(self.device), state["targets"], state["folds"])
 
     def _add(self, due: list[tuple[Tensor, ...]]) -> None:
         for features, targets, folds in due:
             if self.basis is None:
-                self._begin(features, targets)
-            self._sum(features, targets, folds)
+                # The first rows choose the coordinates, in float64.
+                zero = torch.zeros(self.dim, dtype=torch.float64, device=features.device)
+                first = self.prepare(features[: self.first_rows], zero, torch.float64)
+                self.basis = choose_basis(first, self.tolerance)
+                self.target_shift = targets.to(torch.float64).mean(dim=0)
+            self._sum(self.basis, features, targets, folds)
 
-    def _begin(self, features: Tensor, targets: Tensor) -> None:
-        """Choose the coordinates by the first rows, in float64."""
-        zero = torch.zeros(self.dim, dtype=torch.float64, device=features.device)
-        first = self.prepare(features[: self.first_rows], zero, torch.float64)
-        self.basis = choose_basis(first, self.tolerance)
-        self.target_shift = targets.to(torch.float64).mean(dim=0)
-
-    def _sum(self, features: Tensor, targets: Tensor, folds: Tensor) -> None:
+    def _sum(self, basis: FeatureBasis, features: Tensor, targets: Tensor, folds: Tensor) -> None:
         """Add rows fold by fold, in slices."""
-        assert self.basis is not None
         order = folds.argsort(stable=True)
         features, targets = features[order.to(features.device)], targets[order]
         y = torch.ones(len(targets), 1 + self.targets, dtype=torch.float64, device="cpu")
@@ -211,9 +181,9 @@ class PredictionMoments(Statistic):
         for fold, size in enumerate(folds.bincount().tolist()):
             for at in range(start, start + size, BUFFER_ROWS):
                 part = slice(at, min(at + BUFFER_ROWS, start + size))
-                z = self.prepare(features[part], self.basis.shift, self.work)
-                if self.basis.matrix is not None:
-                    z = z @ self.basis.matrix.to(z)
+                z = self.prepare(features[part], basis.shift, self.work)
+                if basis.matrix is not None:
+                    z = z @ basis.matrix.to(z)
                 self.moments.update(z, y[part], fold)
                 for i, sums in enumerate(self.tokens):
                     sums.update(targets[part, i], z)

@@ -71,24 +71,20 @@ def prediction_residual(features: Any, target: Any) -> float:
         # Once more, for the digits that the first projection lost.
         rest = rest - basis @ (basis.T @ rest)
     condition = float(singular[0] / singular[rank - 1]) if rank else math.nan
-    for sentence in find_cautions(n, d, rank, condition):
-        warnings.warn(sentence, LawscopeWarning, stacklevel=2)
-    constant = spread <= n * (CONSTANT * float(y_mean)) ** 2
-    return math.nan if constant else float(rest @ rest) / spread
-
-
-def find_cautions(n: int, dim: int, rank: int, condition: float) -> list[str]:
-    """Return what a regression of n rows on d features deserves to be doubted for."""
-    sentences = []
-    if n < ENOUGH * dim:
-        sentences.append(
-            f"{n} rows for {dim} features are {n / dim:.3g} per feature: in-sample "
-            f"residuals are about {rank / n:.0%} too low and their line is noise below "
-            f"{ENOUGH}; pass {ENOUGH * dim - n} more."
+    if n < ENOUGH * d:
+        warnings.warn(
+            f"{n} rows for {d} features are {n / d:.3g} per feature: in-sample residuals are about "
+            f"{rank / n:.0%} too low and their line is noise below {ENOUGH}; pass "
+            f"{ENOUGH * d - n} more.",
+            LawscopeWarning,
+            stacklevel=2,
         )
     if condition > STEEP:
-        sentences.append(
-            f"The features have condition number {condition:.2g}: residuals are good to "
-            "fewer than 7 digits."
+        warnings.warn(
+            f"The features have condition number {condition:.2g}: residuals are good to fewer than "
+            "7 digits.",
+            LawscopeWarning,
+            stacklevel=2,
         )
-    return sentences
+    constant = spread <= n * (CONSTANT * float(y_mean)) ** 2
+    return math.nan if constant else float(rest @ rest) / spread

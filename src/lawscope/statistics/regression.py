@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ from lawscope.statistics.token_sums import TokenSums
 FAINT = 1e-3
 # Below this share of Σy² the spread of a target is rounding: it never changes.
 CONSTANT_TARGET = 1e-13
+# What moments of float32 products can tell from zero, as a share of the largest eigenvalue.
+RESOLVED_FAST = 1e-6
 TYPES_AT_A_TIME = 4096
 
 
@@ -44,16 +47,16 @@ def regress(
     basis: FeatureBasis,
     tokens: Sequence[TokenSums | None],
     tolerance: float,
-    resolved: float,
-    eps: float,
+    work: torch.dtype,
 ) -> Regression:
     """Solve the regressions of all data, of all folds but one, and of one-hot targets.
 
-    Singular values below ``tolerance`` of the largest count as rounding, as do eigenvalues below
-    ``resolved``; ``eps`` is the rounding of the products that were summed.
+    Singular values below ``tolerance`` of the largest count as rounding, as do eigenvalues that
+    products in the dtype ``work`` cannot tell from zero.
     """
+    resolved = RESOLVED if work == torch.float64 else RESOLVED_FAST
     find = partial(find_directions, basis=basis, tolerance=tolerance, resolved=resolved)
-    total = _centre(moments.zz.sum(dim=0), moments.yz.sum(dim=0), moments.yy.sum(dim=0))
+    total = _centre(*moments.total())
     directions = find(total.zz, total.n)
     explained = (directions.weights.T @ total.zy).square().sum(dim=0)
     deleted, cv = leave_one_fold_out(moments, directions, find)
@@ -62,7 +65,7 @@ def regress(
         n=round(total.n),
         rank=directions.rank,
         condition=directions.condition,
-        lost=directions.squared * eps,
+        lost=directions.squared * torch.finfo(work).eps,
         pr=_share(total.spread - explained, total.spread).cpu().numpy(),
         deleted=deleted.cpu().numpy(),
         cv=_share(cv, total.spread).cpu().numpy(),
@@ -121,16 +124,16 @@ def leave_one_fold_out(
     The moments of the others are the sum over all folds less one, in the directions of all data;
     where one of these all but vanishes with the fold, the others get directions of their own.
     """
-    sums = moments.zz.sum(dim=0), moments.yz.sum(dim=0), moments.yy.sum(dim=0)
-    present = [fold for fold in range(moments.folds) if float(moments.counts[fold]) > 0]
-    targets = sums[2].shape[0] - 1
+    total = moments.total()
+    present = torch.nonzero(moments.counts > 0)[:, 0].tolist()
+    targets = len(total[2]) - 1
     if len(present) < 2:
-        return sums[2].new_zeros(0, targets), sums[2].new_full((targets,), math.nan)
+        return total[2].new_zeros(0, targets), total[2].new_full((targets,), math.nan)
     shares, errors = [], []
     for fold in present:
         parts = moments.zz[fold], moments.yz[fold], moments.yy[fold]
         own = _centre(*parts)
-        rest = _centre(*(whole - part for whole, part in zip(sums, parts, strict=True)))
+        rest = _centre(*(whole - part for whole, part in zip(total, parts, strict=True)))
         beta = _coefficients(rest, directions, find)
         explained = (rest.zy * beta).sum(dim=0)
         shares.append(_share(rest.spread - explained, rest.spread))
@@ -176,8 +179,7 @@ def _solve_onehot(
     return ratio, error
 
 
-@dataclass(frozen=True, eq=False)
-class _Centred:
+class _Centred(NamedTuple):
     """Moments of n rows about their means z̄ and ȳ."""
 
     n: float

@@ -32,10 +32,9 @@ class RowBuffer:
         return sum(len(part[0]) for part in self._parts)
 
     def append(self, *columns: Tensor) -> list[Rows]:
-        """Add rows, copied because a network may overwrite its activations; return what is due.
+        """Add rows, copied because a network may overwrite them; return all joined once full.
 
-        That is nothing yet, or all rows joined. A batch as large as the buffer comes back as it is,
-        not copied, where nothing came before it.
+        A batch as large as the buffer comes back as it is where nothing came before it.
         """
         if columns[0].numel() >= self.capacity and not self._parts:
             return [columns]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from lawscope.arrays import FloatArray, IntArray
 
 
-def silhouette(features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+def silhouette(features: FloatArray, labels: IntArray) -> float:
     """Return the mean over samples of (b − a) / max(a, b) (Rousseeuw 1987).
 
     a is the mean distance of a sample to the others of its class, b the smallest mean distance to
@@ -18,7 +20,7 @@ def silhouette(features: NDArray[np.float64], labels: NDArray[np.int64]) -> floa
     if len(classes) < 2:
         raise ValueError(f"a silhouette compares classes; got {len(classes)} of them")
     members, rows = np.eye(len(classes))[index], np.arange(len(labels))
-    sums = _distances(features) @ members
+    sums = cdist(features, features) @ members
     alone = counts[index] == 1
     own = sums[rows, index] / np.where(alone, 1, counts[index] - 1)
     means = sums / counts
@@ -28,12 +30,3 @@ def silhouette(features: NDArray[np.float64], labels: NDArray[np.int64]) -> floa
     defined = (largest > 0) & ~alone
     scores = np.divide(other - own, largest, where=defined, out=np.zeros(len(labels)))
     return float(scores.mean())
-
-
-def _distances(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distances of all pairs; centred first: a large common mean costs digits."""
-    centred = features - features.mean(axis=0)
-    squares = np.einsum("ij,ij->i", centred, centred)
-    pairs = squares[:, None] + squares[None] - 2 * centred @ centred.T
-    np.fill_diagonal(pairs, 0)
-    return np.asarray(np.sqrt(np.maximum(pairs, 0)))

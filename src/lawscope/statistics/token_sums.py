@@ -47,8 +47,10 @@ class TokenSums:
 
     def update(self, ids: Tensor, z: Tensor) -> None:
         """Add the features z (n, d) of the targets ``ids`` (n,)."""
-        types, times = ids.unique(return_counts=True)
-        self._count(types, times)
+        self._count(*ids.unique(return_counts=True))
+        self._add(ids, z)
+
+    def _add(self, ids: Tensor, z: Tensor) -> None:
         if self.exact:
             self._table.index_add_(0, self._row[ids].to(z.device), z.to(self._table))
         else:
@@ -88,12 +90,10 @@ class TokenSums:
         moved = (moved + weights[:, None] * offset.to(rows)).to(self._table)
         present = torch.nonzero(other.counts)[:, 0]
         self._count(present, other.counts[present])
-        if not other.exact:
-            self._table += moved
-        elif self.exact:
-            self._table.index_add_(0, self._row[present].to(moved.device), moved)
+        if other.exact:
+            self._add(present, moved)
         else:
-            self._table += draw_codes(len(self.counts))[present].to(moved).T @ moved
+            self._table += moved
 
     def state(self) -> dict[str, Tensor]:
         exact = torch.tensor(self.exact, device="cpu")

@@ -160,7 +160,7 @@ class SentenceData(Data):
         return 2 * self.per_class
 
     def find(self) -> None:
-        from lawscope.zoo.networks.pretrained import find_encoder
+        from lawscope.zoo.networks.encoders import find_encoder
 
         load_sentences()
         if self.encoder:
@@ -171,7 +171,7 @@ class SentenceData(Data):
         import torch
 
         from lawscope.zoo.images.sampling import balanced
-        from lawscope.zoo.networks.pretrained import folder_tokens
+        from lawscope.zoo.networks.encoders import folder_tokens
         from lawscope.zoo.text.sentences import tokens, vocabulary
 
         whole = load_sentences()

@@ -30,19 +30,22 @@ class Objective:
 
     mask: int | None = None
 
-    def loss(self, model: nn.Module, ids: Tensor, generator: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy over what is predicted of windows (B, T)."""
-        logits, targets = self.answers(model, ids, generator)
-        return nn.functional.cross_entropy(logits, targets)
-
     def answers(
         self, model: nn.Module, ids: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Return logits (n, vocabulary) where a token is predicted, and that token, (n,)."""
+        """Return logits (n, vocabulary) where a token of windows (B, T) is predicted, and it (n,).
+
+        The model gives logits (B, T, vocabulary) plainly or inside an output.
+        """
+        seen = ids
+        if self.mask is not None:
+            hidden = torch.rand(ids.shape, generator=generator) < HIDDEN
+            seen = ids.masked_fill(hidden, self.mask)
+        output = model(seen)
+        logits: Tensor = output if isinstance(output, Tensor) else output.logits
         if self.mask is None:
-            return get_logits(model, ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
-        hidden = torch.rand(ids.shape, generator=generator) < HIDDEN
-        return get_logits(model, ids.masked_fill(hidden, self.mask))[hidden], ids[hidden]
+            return logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
+        return logits[hidden], ids[hidden]
 
 
 def train_language(
@@ -67,7 +70,7 @@ def train_language(
             group["lr"] = recipe.lr * rate(step, recipe.epochs)
         ids = windows[torch.randint(len(windows), (recipe.batch_size,), generator=generator)]
         optimizer.zero_grad(set_to_none=True)
-        loss = objective.loss(model, ids, generator)
+        loss = nn.functional.cross_entropy(*objective.answers(model, ids, generator))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), LONGEST_GRADIENT)
         if note is not None:
@@ -106,10 +109,3 @@ def evaluate_language(
         right += float((logits.argmax(dim=1) == targets).sum())
         count += len(targets)
     return Trained(loss / count, right / count)
-
-
-def get_logits(model: nn.Module, ids: Tensor) -> Tensor:
-    """Return logits (B, T, vocabulary), given plainly or inside an output."""
-    output = model(ids)
-    logits: Tensor = output if isinstance(output, Tensor) else output.logits
-    return logits

@@ -38,11 +38,9 @@ def train(
 ) -> Trained:
     """Train ``model`` in place, deterministically for a seed.
 
-    Parameters that do not require gradients stay as they are.
-
-    ``after_epoch`` is given the number of epochs done; True ends the training. ``note`` is called
-    before each step with the model, whose gradients are there, the batch and its loss; see
-    :mod:`lawscope.training.recorders`.
+    Parameters that do not require gradients stay as they are. ``after_epoch`` is given the number
+    of epochs done; True ends the training. ``note`` is called before each step with the model,
+    whose gradients are there, the batch and its loss; see :mod:`lawscope.training.recorders`.
     """
     optimizer = make_optimizer(model.parameters(), recipe)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, recipe.drops(), gamma=0.1)

@@ -57,19 +57,15 @@ class ProgressRecorder(Recorder):
         """Take the accuracy of a second pass, in eval mode so that running statistics stay."""
         import torch
 
-        squares = [p.grad.double().square().sum() for p in model.parameters() if p.grad is not None]
-        mode = model.training
+        norms = [p.grad.double().norm() for p in model.parameters() if p.grad is not None]
+        gradient_norm = float(torch.stack(norms).norm())
+        (x, y), mode = batch, model.training
         try:
             with torch.no_grad():
-                x, y = batch
                 right = (model.eval()(x).argmax(dim=-1) == y).double().mean()
         finally:
             model.train(mode)
-        return {
-            "loss": float(loss),
-            "accuracy": float(right),
-            "gradient_norm": float(sum(squares, torch.zeros((), dtype=torch.float64)).sqrt()),
-        }
+        return {"loss": float(loss), "accuracy": float(right), "gradient_norm": gradient_norm}
 
 
 class Records:

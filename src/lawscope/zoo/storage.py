@@ -9,6 +9,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from lawscope.errors import LawscopeError
@@ -62,44 +63,46 @@ class NetworkError(Exception):
 def fetch(address: str, folder: Path, sha256: str) -> Path:
     """Download one file, unless ``folder`` has it already.
 
-    The bytes go to a temporary file beside the target and are moved into place only when their
+    The bytes go to a temporary folder beside the target and are moved into place only when their
     SHA-256 is right: a download that is interrupted or tampered with leaves no file behind. The
     last part of the address names the file on disk.
     """
     target = folder / address.rpartition("/")[2]
     if target.exists():
         return target
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=f".{target.name}.")
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    partial = Path(name)
     digest = hashlib.sha256()
     try:
-        with os.fdopen(handle, "wb") as file:
-            for chunk in _chunks(address, target.name):
-                digest.update(chunk)
-                file.write(chunk)
-        if digest.hexdigest() != sha256:
-            raise LawscopeError(
-                f"{address} sent something else than {target.name} (SHA-256 {digest.hexdigest()}, "
-                f"expected {sha256}): try again, or put the canonical file into {folder} yourself"
-            )
-        partial.replace(target)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{target.name}.") as beside:
+            partial = Path(beside) / target.name
+            with partial.open("wb") as file:
+                for chunk in _chunks(address, target.name):
+                    digest.update(chunk)
+                    file.write(chunk)
+            if digest.hexdigest() != sha256:
+                raise LawscopeError(
+                    f"{address} sent something else than {target.name} (SHA-256 "
+                    f"{digest.hexdigest()}, expected {sha256}): try again, or put the canonical "
+                    f"file into {folder} yourself"
+                )
+            partial.replace(target)
     except OSError as error:
-        raise _unwritable(folder, error) from error
-    finally:
-        partial.unlink(missing_ok=True)
+        raise LawscopeError(
+            f"{folder} cannot be written ({error}): free some space, or let XDG_CACHE_HOME name "
+            "another folder"
+        ) from error
     return target
 
 
-def out_of_reach(title: str, by_hand: tuple[str, ...], error: NetworkError) -> LawscopeError:
-    """Return the error for a dataset that is neither on the machine nor within reach."""
-    ways = ", ".join(by_hand)
-    return LawscopeError(
-        f"{title} is not on this machine and {error}: {ways}, or connect to the network"
-    )
+@contextmanager
+def out_of_reach(title: str, by_hand: str) -> Iterator[None]:
+    """Say what to do about a dataset that is neither on the machine nor within reach."""
+    try:
+        yield
+    except NetworkError as error:
+        raise LawscopeError(
+            f"{title} is not on this machine and {error}: {by_hand}, or connect to the network"
+        ) from error
 
 
 def _chunks(address: str, name: str) -> Iterator[bytes]:
@@ -117,10 +120,3 @@ def _chunks(address: str, name: str) -> Iterator[bytes]:
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise NetworkError(f"{address} cannot be reached ({reason})") from error
-
-
-def _unwritable(folder: Path, error: OSError) -> LawscopeError:
-    return LawscopeError(
-        f"{folder} cannot be written ({error}): free some space, or let XDG_CACHE_HOME name "
-        "another folder"
-    )

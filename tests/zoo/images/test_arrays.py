@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.images.arrays import as_inputs, make_dataset
-from lawscope.zoo.images.npz import load_arrays
+from lawscope.zoo.images.arrays import as_inputs, load_arrays, make_dataset
 
 X = np.random.default_rng(0).integers(0, 256, (4, 6, 5), dtype=np.uint8)
 COLOUR = np.random.default_rng(1).integers(0, 256, (4, 6, 5, 3), dtype=np.uint8)

@@ -15,15 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.text.byte_pairs import (
-    _PIECES,
+from lawscope.zoo.text.corpus import (
+    PIECES,
     BytePairs,
     join_pair,
-    learn_pairs,
     load_byte_pairs,
-    write_pairs,
+    load_text,
+    text_windows,
 )
-from lawscope.zoo.text.corpus import load_text, text_windows
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "src/lawscope/zoo/data"
@@ -74,17 +73,18 @@ def test_the_script_says_when_the_program_is_not_there(tmp_path):
 def test_the_embedded_vocabulary_is_learned_from_the_embedded_text():
     kept = (DATA / "byte_pairs.txt").read_text()
     assert len(kept.splitlines()) == 768
-    assert kept.startswith(write_pairs(learn_pairs(load_text(), 256 + 12)))
+    embed = script()
+    assert kept.startswith(embed.write_pairs(embed.learn_pairs(load_text(), 256 + 12)))
 
 
 def test_pairs_learned_by_counting_all_neighbours_again():
     """The oracle counts every neighbour after every joining."""
     text = load_text()[:6000]
-    assert learn_pairs(text, 300) == slowly_learned(text, 300)
+    assert script().learn_pairs(text, 300) == slowly_learned(text, 300)
 
 
 def slowly_learned(text, size):
-    pieces = [list(piece.encode()) for piece in _PIECES.findall(text)]
+    pieces = [list(piece.encode()) for piece in PIECES.findall(text)]
     pairs = []
     while len(pairs) < size - 256:
         counts = Counter(pair for ids in pieces for pair in pairwise(ids))

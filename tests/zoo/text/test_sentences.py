@@ -10,7 +10,7 @@ import torch
 import lawscope as ls
 from lawscope.errors import LawscopeError
 from lawscope.zoo.networks.catalogue import build
-from lawscope.zoo.networks.pretrained import find_encoder, folder_tokens
+from lawscope.zoo.networks.encoders import find_encoder, folder_tokens
 from lawscope.zoo.text.sentences import FIRST, PADDING, UNKNOWN, load_sst2, tokens, vocabulary
 
 TRAIN = 'label\tsentence\n1\ta " good " film\n0\ta bad film\n'

@@ -28,7 +28,7 @@ from lawscope.laws.next_token.result import NextToken
 from lawscope.laws.next_token.verdict import advise, judge
 from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.distributed import gathered, merges_ranks
-from lawscope.statistics.prediction_moments import PredictionMoments, RowLabels
+from lawscope.statistics.prediction_moments import PredictionMoments
 from lawscope.statistics.prediction_residual import ENOUGH, STEEP
 from lawscope.statistics.regression import Regression
 from lawscope.statistics.token_sums import CODINGS
@@ -72,7 +72,7 @@ class NextTokenObserver(LawObserver[NextToken]):
         self._begun = 0.0
         self._tokens: TokenRows
         self._rows: Tensor
-        self._labels: RowLabels
+        self._labels: tuple[Tensor, Tensor]
 
     @property
     def n(self) -> int:
@@ -91,7 +91,7 @@ class NextTokenObserver(LawObserver[NextToken]):
         folds = self._tokens.folds(self.settings.folds)
         order = folds.argsort(stable=True)
         self._rows = self._tokens.rows[order]
-        self._labels = RowLabels(self._tokens.targets[order], folds[order])
+        self._labels = self._tokens.targets[order], folds[order]
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         chosen = rows.index_select(0, self._rows.to(rows.device))
@@ -102,7 +102,7 @@ class NextTokenObserver(LawObserver[NextToken]):
                 "a wider dtype (float32 or bfloat16 instead of float16), or check its weights."
             )
         with self._explain_memory():
-            self.statistics[self._taps[tap]].update(chosen, self._labels)
+            self.statistics[self._taps[tap]].update(chosen, *self._labels)
 
     def end_batch(self) -> None:
         self.sequences += len(self._tokens.indices)

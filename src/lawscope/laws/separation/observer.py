@@ -24,10 +24,10 @@ from lawscope.laws.line import fit_line, log_or_nan
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import MIN_STATIONS, advise, judge
 from lawscope.laws.uncertainty import Replicates
-from lawscope.statistics.bootstrap import BOOTSTRAPS, bootstrap
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, merges_ranks
 from lawscope.statistics.folds import GroupIndex
+from lawscope.statistics.fuzziness import BOOTSTRAPS, bootstrap
 from lawscope.statistics.memory import Load, Plan, Strategy, plan
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ def look_before(lab: Lab, training: Training) -> tuple[Numbers, list[int], Any]:
 
 def targets(settings: Any) -> list[int]:
     """The tokens of the chosen words."""
-    from lawscope.zoo.text.byte_pairs import load_byte_pairs
+    from lawscope.zoo.text.corpus import load_byte_pairs
 
     found = [load_byte_pairs(settings["vocabulary"]).encode(word) for word in settings["words"]]
     if any(len(ids) != 1 for ids in found):

@@ -1,8 +1,12 @@
-"""What every loader hands over: images and labels, checked once."""
+"""What every loader hands over: images and labels, checked once; and numpy's .npz files."""
 
 from __future__ import annotations
 
+import zipfile
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
 
 Images = NDArray[Any]
 Labels = IntArray
+Split = tuple[NDArray[Any], NDArray[Any]]
+SPLIT_KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +49,15 @@ class Dataset:
 def make_dataset(
     name: str,
     origin: str,
-    train: tuple[NDArray[Any], NDArray[Any]],
-    test: tuple[NDArray[Any], NDArray[Any]] | None = None,
+    train: Split,
+    test: Split | None = None,
     class_names: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Check shapes, types, lengths and labels, and return them as a ``Dataset``."""
     x_train, y_train = _check_split(train, f"{origin} (train)")
     if len(y_train) == 0:
         raise LawscopeError(f"{origin} holds no examples: hand over at least one per class")
-    if test is None:
-        test = x_train[:0], y_train[:0]
-    x_test, y_test = _check_split(test, f"{origin} (test)")
+    x_test, y_test = _check_split(test or (x_train[:0], y_train[:0]), f"{origin} (test)")
     if (x_test.shape[1:], x_test.dtype) != (x_train.shape[1:], x_train.dtype):
         raise LawscopeError(
             f"{origin} has training examples of shape {x_train.shape[1:]} and type "
@@ -67,15 +71,12 @@ def make_dataset(
             f"{origin} has the label {highest}, but no more than {classes} classes: "
             "number the classes 0, 1, 2, …"
         )
-    if class_names is None:
-        class_names = tuple(str(label) for label in range(highest + 1))
-    return Dataset(name, x_train, y_train, x_test, y_test, class_names)
+    names = class_names or tuple(str(label) for label in range(highest + 1))
+    return Dataset(name, x_train, y_train, x_test, y_test, names)
 
 
-def _check_split(
-    split: tuple[NDArray[Any], NDArray[Any]], origin: str
-) -> tuple[NDArray[Any], Labels]:
-    """Return one split, images as (n, H, W[, 3]) and labels in int64."""
+def _check_split(split: Split, origin: str) -> tuple[Images, Labels]:
+    """Return pixels as (n, H, W[, 3]), or finite floating-point inputs (n, …); labels in int64."""
     x, y = split
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -94,17 +95,12 @@ def _check_split(
             f"{origin} has examples of shape {x.shape} and {len(y)} labels: "
             "give as many labels as examples"
         )
-    return _check_inputs(x, origin), y.astype(np.int64)
-
-
-def _check_inputs(x: NDArray[Any], origin: str) -> Images:
-    """Return pixels as (n, H, W[, 3]), or finite floating-point inputs of any shape (n, …)."""
     if x.dtype == np.uint8 and x.ndim == 4 and x.shape[3] == 1:
         x = x[..., 0]
     _check_kind(x, f"{origin} has examples of shape {x.shape} and type {x.dtype}")
     if not are_pixels(x) and not np.isfinite(x).all():
         raise LawscopeError(f"{origin} has inputs that are infinite or not numbers: drop them")
-    return x
+    return x, y.astype(np.int64)
 
 
 def _check_kind(x: NDArray[Any], wrong: str) -> None:
@@ -133,3 +129,54 @@ def as_inputs(x: Images, flatten: bool = True) -> torch.Tensor:
     if x.dtype == np.uint8:
         inputs.div_(127.5).sub_(1.0)
     return inputs.flatten(1) if flatten else inputs
+
+
+def load_arrays(
+    path: str | Path, name: str | None = None, class_names: tuple[str, ...] | None = None
+) -> Dataset:
+    """Read a dataset, named after its file by default, from one ``.npz`` file.
+
+    It holds the arrays ``x`` and ``y``, or ``x_train`` and ``y_train`` and, where there is a test
+    set, ``x_test`` and ``y_test``; shapes and types as in ``Dataset``.
+    """
+    path = Path(path).expanduser()
+    arrays, present = read_npz(path, ("x", "y", *SPLIT_KEYS))
+    wanted = ["x_train", "y_train"] if set(SPLIT_KEYS) & set(present) else ["x", "y"]
+    if {"x_test", "y_test"} & set(present):
+        wanted += ["x_test", "y_test"]
+    if missing := [key for key in wanted if key not in arrays]:
+        raise LawscopeError(
+            f"{path} lacks the array {' and '.join(missing)} (it holds "
+            f"{', '.join(present) or 'nothing'}): "
+            "save x and y, or x_train, y_train, x_test and y_test, with numpy.savez"
+        )
+    x, y, *test = (arrays[key] for key in wanted)
+    split = (test[0], test[1]) if test else None
+    return make_dataset(name or path.stem, str(path), (x, y), split, class_names)
+
+
+def read_npz(path: Path, keys: Sequence[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Return those of the arrays ``keys`` that an ``.npz`` file holds, and the names of all.
+
+    Nothing in the file is executed, and other arrays are not read.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            present = [name.removesuffix(".npy") for name in archive.namelist()]
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+            for key in (key for key in keys if key in present):
+                arrays[key] = np.asarray(loaded[key])
+    except FileNotFoundError as error:
+        raise LawscopeError(f"{path} does not exist: check the path") from error
+    except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        if "allow_pickle" in str(error):
+            raise LawscopeError(
+                f"{path} holds Python objects in the array {key}, which could run code when read: "
+                "save numbers of one shape and type instead"
+            ) from error
+        raise LawscopeError(
+            f"{path} cannot be read as an .npz file ({error}): "
+            "it may be cut short; save it again with numpy.savez"
+        ) from error
+    return arrays, present

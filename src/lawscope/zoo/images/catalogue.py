@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -11,29 +12,18 @@ from typing import Any
 import numpy as np
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.images.arrays import Dataset, make_dataset
+from lawscope.zoo.images.arrays import Dataset, load_arrays, make_dataset
 from lawscope.zoo.images.cifar import load_cifar10
 from lawscope.zoo.images.folder import load_image_folder
 from lawscope.zoo.images.mnist import FASHION_MNIST, MNIST, load_idx_dataset
-from lawscope.zoo.images.npz import load_arrays
 
 EMBEDDED = "fashion-mnist-10x10"
-
-
-def _load_embedded(data_dir: str | Path | None) -> Dataset:
-    """Load the part of Fashion-MNIST at 10×10 that comes with the package."""
-    with as_file(files("lawscope.zoo") / "data" / "fashion_mnist_10x10.npz") as path:
-        return load_arrays(path, EMBEDDED, FASHION_MNIST.class_names)
-
-
 _LOADERS: dict[str, Callable[[str | Path | None], Dataset]] = {
-    EMBEDDED: _load_embedded,
-    FASHION_MNIST.name: lambda data_dir: load_idx_dataset(FASHION_MNIST, data_dir),
-    MNIST.name: lambda data_dir: load_idx_dataset(MNIST, data_dir),
+    FASHION_MNIST.name: partial(load_idx_dataset, FASHION_MNIST),
+    MNIST.name: partial(load_idx_dataset, MNIST),
     "cifar10": load_cifar10,
 }
-
-NAMES = tuple(_LOADERS)
+NAMES = (EMBEDDED, *_LOADERS)
 
 
 def load(name: str, *, data_dir: str | Path | None = None) -> Dataset:
@@ -46,6 +36,9 @@ def load(name: str, *, data_dir: str | Path | None = None) -> Dataset:
 
     ``fashion-mnist-10x10`` comes with the package: 500 training and 100 test images per class.
     """
+    if name == EMBEDDED:
+        with as_file(files("lawscope.zoo") / "data" / "fashion_mnist_10x10.npz") as path:
+            return load_arrays(path, EMBEDDED, FASHION_MNIST.class_names)
     if name not in _LOADERS:
         near = difflib.get_close_matches(name.lower(), NAMES) or NAMES
         raise LawscopeError(f"there is no dataset {name!r}: did you mean {' or '.join(near)}?")
@@ -66,7 +59,7 @@ def find_data(
     if isinstance(data, Dataset):
         return data
     if isinstance(data, str | Path):
-        return _by_name(str(data), data_dir, size)
+        return _find_named(str(data), data_dir, size)
     if not isinstance(data, Sequence) or len(data) != 2:
         raise LawscopeError(
             f"data is a {type(data).__name__}; give a name, a path, or a pair (x, y) of arrays."
@@ -78,7 +71,7 @@ def find_data(
     return make_dataset("your data", "(x, y)", (x, y))
 
 
-def _by_name(data: str, data_dir: str | Path | None, size: tuple[int, int] | None) -> Dataset:
+def _find_named(data: str, data_dir: str | Path | None, size: tuple[int, int] | None) -> Dataset:
     if data in NAMES:
         return load(data, data_dir=data_dir)
     path = Path(data).expanduser()

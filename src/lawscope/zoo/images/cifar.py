@@ -6,7 +6,7 @@ import io
 import pickle
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from lawscope.arrays import IntArray
 from lawscope.errors import LawscopeError
 from lawscope.progress import progress
-from lawscope.zoo.images.arrays import Dataset, make_dataset
-from lawscope.zoo.images.npz import SPLIT_KEYS, list_npz, read_npz
-from lawscope.zoo.storage import NetworkError, cache_dir, data_folders, fetch, out_of_reach
+from lawscope.zoo.images.arrays import SPLIT_KEYS, Dataset, make_dataset, read_npz
+from lawscope.zoo.storage import cache_dir, data_folders, fetch, out_of_reach
 
 # A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
 ARCHIVE = "cifar-10-python.tar.gz"
@@ -29,8 +28,6 @@ TRAIN_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 TEST_BATCH = "test_batch"
 BATCHES = (*TRAIN_BATCHES, TEST_BATCH)
 CLASS_NAMES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
-_IMAGE_SHAPE = (32, 32, 3)
-_BY_HAND = (f"put {ARCHIVE} into a folder given by data_dir or LAWSCOPE_DATA",)
 
 Batch = tuple[NDArray[np.uint8], IntArray]
 
@@ -43,16 +40,15 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
     """
     for folder in data_folders((f"cifar10/{UNPACKED}", UNPACKED, "cifar10"), data_dir):
         if (folder / TEST_BATCH).is_file():
-            return _from_batches(folder, _unpacked(folder))
+            names = (name for name in BATCHES if (folder / name).is_file())
+            return _from_batches(folder, ((name, (folder / name).read_bytes()) for name in names))
         if (folder / ARCHIVE).is_file():
             return _from_batches(folder / ARCHIVE, _archived(folder / ARCHIVE))
-        dataset = _from_npz(folder)
-        if dataset is not None:
+        if (dataset := _from_npz(folder)) is not None:
             return dataset
-    try:
+    by_hand = f"put {ARCHIVE} into a folder given by data_dir or LAWSCOPE_DATA"
+    with out_of_reach("CIFAR-10", by_hand):
         archive = fetch(ADDRESS, cache_dir() / "cifar10", SHA256)
-    except NetworkError as error:
-        raise out_of_reach("CIFAR-10", _BY_HAND, error) from error
     return _from_batches(archive, _archived(archive))
 
 
@@ -71,13 +67,6 @@ def read_batch(content: bytes, origin: str) -> Batch:
     return np.ascontiguousarray(images), labels
 
 
-def _unpacked(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each batch in the unpacked folder."""
-    for name in BATCHES:
-        if (folder / name).is_file():
-            yield name, (folder / name).read_bytes()
-
-
 def _archived(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of each batch in the archive; nothing is written to disk."""
     try:
@@ -93,15 +82,14 @@ def _archived(path: Path) -> Iterator[tuple[str, bytes]]:
         ) from error
 
 
-def _from_batches(origin: Path, contents: Iterator[tuple[str, bytes]]) -> Dataset:
+def _from_batches(origin: Path, contents: Iterable[tuple[str, bytes]]) -> Dataset:
     """Return the dataset of the six batches."""
     batches: dict[str, Batch] = {}
     with progress("reading CIFAR-10", len(BATCHES)) as advance:
         for name, content in contents:
             batches[name] = read_batch(content, f"{origin}: {name}")
             advance(1)
-    missing = [name for name in BATCHES if name not in batches]
-    if missing:
+    if missing := [name for name in BATCHES if name not in batches]:
         raise LawscopeError(
             f"{origin} lacks {', '.join(missing)}: delete it and get {ARCHIVE} again"
         )
@@ -114,12 +102,11 @@ def _from_npz(folder: Path) -> Dataset | None:
     """Return the dataset of the one ``.npz`` file that looks like CIFAR-10, if any."""
     found: dict[str, Dataset] = {}
     for path in sorted(folder.glob("*.npz")):
-        if set(SPLIT_KEYS) <= set(list_npz(path)):
-            arrays = read_npz(path, SPLIT_KEYS)
-            if arrays["x_train"].shape[1:] == _IMAGE_SHAPE:
-                train = arrays["x_train"], arrays["y_train"]
-                test = arrays["x_test"], arrays["y_test"]
-                found[path.name] = make_dataset("cifar10", str(path), train, test, CLASS_NAMES)
+        arrays, _ = read_npz(path, SPLIT_KEYS)
+        if len(arrays) == len(SPLIT_KEYS) and arrays["x_train"].shape[1:] == (32, 32, 3):
+            x, y, x_test, y_test = (arrays[key] for key in SPLIT_KEYS)
+            data = make_dataset("cifar10", str(path), (x, y), (x_test, y_test), CLASS_NAMES)
+            found[path.name] = data
     if len(found) > 1:
         raise LawscopeError(
             f"{folder} holds several files that may be CIFAR-10 ({', '.join(found)}): keep one"
@@ -129,8 +116,6 @@ def _from_npz(folder: Path) -> Dataset | None:
 
 class PickledArray:
     """Stands for ``numpy.ndarray`` while unpickling; admits bytes of type uint8 only."""
-
-    __slots__ = ("value",)
 
     def __init__(self, *_: object) -> None:
         self.value: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -145,8 +130,6 @@ class PickledArray:
 
 class PickledType:
     """Stands for ``numpy.dtype`` while unpickling: its name, and nothing else."""
-
-    __slots__ = ("name",)
 
     def __init__(self, name: str | bytes, *_: object) -> None:
         self.name = name.decode("ascii") if isinstance(name, bytes) else name

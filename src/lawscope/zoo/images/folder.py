@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +10,6 @@ from numpy.typing import NDArray
 from lawscope.errors import LawscopeError
 from lawscope.progress import progress
 from lawscope.zoo.images.arrays import Dataset, are_pixels, make_dataset
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 _GRAY_MODES = ("1", "L")
 _COLOUR_MODES = ("P", "RGB", "RGBA", "LA", "CMYK", "YCbCr")
@@ -25,31 +21,30 @@ def load_image_folder(path: str | Path, size: tuple[int, int] | None = None) -> 
     """Read a folder with one subfolder of images per class.
 
     Files and folders whose names begin with a dot are passed over. When every image is gray, so is
-    the dataset; otherwise all become RGB.
-
-    The subfolders, sorted by name, are the classes 0, 1, 2, … Without a ``size`` to resize to,
-    bilinearly, all images must have the same.
+    the dataset; otherwise all become RGB. The subfolders, sorted by name, are the classes 0, 1,
+    2, … Without a ``size`` to resize to, bilinearly, all images must have the same.
     """
     folder = Path(path).expanduser()
     if not folder.is_dir():
         raise LawscopeError(f"{folder} is not a folder: check the path")
-    classes = [entry for entry in _visible(folder) if entry.is_dir()]
+    classes = {
+        entry: [file for file in _visible(entry) if file.is_file()]
+        for entry in _visible(folder)
+        if entry.is_dir()
+    }
     if not classes:
         raise LawscopeError(
             f"{folder} has no subfolders: make one per class and put its images there"
         )
-    files: list[tuple[int, Path]] = []
-    for label, entry in enumerate(classes):
-        images = [file for file in _visible(entry) if file.is_file()]
+    for entry, images in classes.items():
         if not images:
             raise LawscopeError(
                 f"{entry} holds no images: fill or remove it; every subfolder is a class"
             )
-        files += [(label, file) for file in images]
-    pixels = _read_all([file for _, file in files], size)
-    train = pixels, np.array([label for label, _ in files])
+    pixels = _read_all([file for images in classes.values() for file in images], size)
+    labels = np.repeat(np.arange(len(classes)), [len(images) for images in classes.values()])
     names = tuple(entry.name for entry in classes)
-    return make_dataset(folder.name, str(folder), train, class_names=names)
+    return make_dataset(folder.name, str(folder), (pixels, labels), class_names=names)
 
 
 def resize(images: Pixels, size: tuple[int, int]) -> Pixels:
@@ -111,7 +106,11 @@ def _read(path: Path, size: tuple[int, int] | None) -> Pixels:
 
     try:
         with Image.open(path) as image:
-            picture = _gray_or_rgb(image)
+            if image.mode not in _GRAY_MODES + _COLOUR_MODES:
+                raise ValueError(f"its mode {image.mode} is not 8-bit gray or colour")
+            # The transparency of a palette, if any, is resolved only by way of RGBA.
+            plain = image.convert("RGBA") if image.mode == "P" else image
+            picture = plain.convert("L" if image.mode in _GRAY_MODES else "RGB")
             if size is not None:
                 picture = picture.resize((size[1], size[0]), Image.Resampling.BILINEAR)
             return np.array(picture, dtype=np.uint8)
@@ -119,14 +118,3 @@ def _read(path: Path, size: tuple[int, int] | None) -> Pixels:
         raise LawscopeError(
             f"{path} cannot be read as an image ({error}): replace or remove it"
         ) from error
-
-
-def _gray_or_rgb(image: Image.Image) -> Image.Image:
-    """Return the image in Pillow's mode L or RGB."""
-    if image.mode in _GRAY_MODES:
-        return image.convert("L")
-    if image.mode not in _COLOUR_MODES:
-        raise ValueError(f"its mode {image.mode} is not 8-bit gray or colour")
-    if image.mode == "P":  # its transparency, if any, is resolved only by way of RGBA
-        image = image.convert("RGBA")
-    return image.convert("RGB")

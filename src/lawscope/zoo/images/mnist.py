@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 
 from lawscope.errors import LawscopeError
 from lawscope.zoo.images.arrays import Dataset, make_dataset
-from lawscope.zoo.storage import (
-    NetworkError,
-    cache_dir,
-    data_folders,
-    fetch,
-    find_file,
-    out_of_reach,
-)
+from lawscope.zoo.storage import cache_dir, data_folders, fetch, find_file, out_of_reach
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
@@ -43,7 +36,7 @@ class IdxSource:
     title: str
     subfolders: tuple[str, ...]
     system_folder: Path | None
-    by_hand: tuple[str, ...]
+    by_hand: str
     address: str
     sha256: dict[str, str]
     test_labels_sha256: str
@@ -57,7 +50,7 @@ FASHION_MNIST = IdxSource(
     title="Fashion-MNIST",
     subfolders=("fashion-mnist", "FashionMNIST/raw"),
     system_folder=Path("/usr/share/datasets/fashion-mnist"),
-    by_hand=(_PUT_FILES, "install Debian's package dataset-fashion-mnist"),
+    by_hand=f"{_PUT_FILES}, install Debian's package dataset-fashion-mnist",
     address="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     sha256={
         TRAIN_IMAGES: "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
@@ -78,7 +71,7 @@ MNIST = IdxSource(
     title="MNIST",
     subfolders=("mnist", "MNIST/raw"),
     system_folder=None,
-    by_hand=(_PUT_FILES,),
+    by_hand=_PUT_FILES,
     address="https://ossci-datasets.s3.amazonaws.com/mnist/",
     sha256={
         TRAIN_IMAGES: "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
@@ -93,40 +86,29 @@ MNIST = IdxSource(
 
 def load_idx_dataset(source: IdxSource, data_dir: str | Path | None = None) -> Dataset:
     """Read MNIST or Fashion-MNIST from this machine, or download it."""
-    files = _find(source, data_dir) or _download(source)
-    arrays = {stem: read_idx(path) for stem, path in files.items()}
-    return make_dataset(
-        source.name,
-        str(files[TRAIN_IMAGES].parent),
-        (arrays[TRAIN_IMAGES], arrays[TRAIN_LABELS]),
-        (arrays[TEST_IMAGES], arrays[TEST_LABELS]),
-        source.class_names,
-    )
+    files = _find(source, data_dir)
+    if files is None:
+        folder = cache_dir() / source.name
+        with out_of_reach(source.title, source.by_hand):
+            files = [fetch(f"{source.address}{s}.gz", folder, source.sha256[s]) for s in STEMS]
+    x, y, x_test, y_test = map(read_idx, files)
+    origin = str(files[0].parent)
+    return make_dataset(source.name, origin, (x, y), (x_test, y_test), source.class_names)
 
 
-def _find(source: IdxSource, data_dir: str | Path | None) -> dict[str, Path] | None:
+def _find(source: IdxSource, data_dir: str | Path | None) -> list[Path] | None:
     """Return the four files of the first folder that has them, and not those of the namesake."""
     folders = data_folders(source.subfolders, data_dir)
     if source.system_folder is not None:
         folders.append(source.system_folder)
     namesake = (FASHION_MNIST if source.name == MNIST.name else MNIST).test_labels_sha256
     for folder in folders:
-        files = {stem: path for stem in STEMS if (path := find_file(folder, stem))}
+        files = [path for stem in STEMS if (path := find_file(folder, stem))]
         if len(files) == len(STEMS):
-            labels = read_idx(files[TEST_LABELS])
+            labels = read_idx(files[STEMS.index(TEST_LABELS)])
             if hashlib.sha256(labels.tobytes()).hexdigest() != namesake:
                 return files
     return None
-
-
-def _download(source: IdxSource) -> dict[str, Path]:
-    """Fetch the four files into the cache folder."""
-    folder = cache_dir() / source.name
-    addresses = {stem: f"{source.address}{stem}.gz" for stem in STEMS}
-    try:
-        return {stem: fetch(addresses[stem], folder, source.sha256[stem]) for stem in STEMS}
-    except NetworkError as error:
-        raise out_of_reach(source.title, source.by_hand, error) from error
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
@@ -135,7 +117,13 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     The header is the bytes (0, 0, type, number of axes) and the length of each axis in four
     big-endian bytes (Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits").
     """
-    content = _content(path)
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise LawscopeError(
+            f"{path} cannot be read ({error}): delete it and get the canonical file again"
+        ) from error
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != _UNSIGNED_BYTE:
         raise LawscopeError(
             f"{path} is not an idx file of unsigned bytes (it begins with "
@@ -150,14 +138,3 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             "delete it and get the canonical file again"
         )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()
-
-
-def _content(path: Path) -> bytes:
-    """Return the bytes of a file, unpacked when it is gzipped."""
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise LawscopeError(
-            f"{path} cannot be read ({error}): delete it and get the canonical file again"
-        ) from error

@@ -11,10 +11,9 @@ from torch import nn
 
 from lawscope.errors import LawscopeError
 from lawscope.zoo.networks.convolutional import alexnet, resnet, vgg
+from lawscope.zoo.networks.encoders import TextEncoder, pretrained_encoder
 from lawscope.zoo.networks.feedforward import feedforward
 from lawscope.zoo.networks.language import language_model
-from lawscope.zoo.networks.pretrained import pretrained_encoder
-from lawscope.zoo.networks.text_encoder import TextEncoder
 
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "feedforward": feedforward,

@@ -8,8 +8,8 @@ times over.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 
 from torch import Tensor, nn
 
@@ -48,13 +48,8 @@ def alexnet(
     if size < 8 or size % 8:
         raise ValueError(f"size must be a multiple of 8 (three poolings halve it), got {size}")
     filters = [width, 3 * width, 6 * width, 4 * width, 4 * width]
-    layers = _convolutions(channels, copies, filters)
-    parts: OrderedDict[str, nn.Module] = OrderedDict()
-    for index, layer in enumerate(layers, 1):
-        parts[f"conv{index}"] = layer
-        if index in (1, 2, 5):
-            parts[f"pool{index}"] = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
-    return _with_classifier(parts, filters[-1] * (size // 8) ** 2, width, classes)
+    pools = {i: (f"pool{i}", nn.MaxPool2d(3, stride=2, padding=1)) for i in (1, 2, 5)}
+    return _network(channels, copies, filters, pools, (size // 8) ** 2, classes)
 
 
 def vgg(
@@ -78,48 +73,51 @@ def vgg(
         raise ValueError(f"size must be a multiple of 32 (five poolings halve it), got {size}")
     factors = (1, 2, 4, 8, 8)
     filters = [f * width for f, n in zip(factors, stages[depth], strict=True) for _ in range(n)]
-    layers = iter(enumerate(_convolutions(channels, copies, filters), 1))
-    parts: OrderedDict[str, nn.Module] = OrderedDict()
-    for stage, count in enumerate(stages[depth], 1):
-        for _ in range(count):
-            index, layer = next(layers)
-            parts[f"conv{index}"] = layer
-        parts[f"pool{stage}"] = nn.MaxPool2d(kernel_size=2)
-    return _with_classifier(parts, filters[-1] * (size // 32) ** 2, width, classes)
+    ends = enumerate(accumulate(stages[depth]), 1)
+    pools = {end: (f"pool{stage}", nn.MaxPool2d(2)) for stage, end in ends}
+    return _network(channels, copies, filters, pools, (size // 32) ** 2, classes)
 
 
-def _convolutions(channels: int, copies: int, filters: list[int]) -> list[nn.Sequential]:
-    weights: list[nn.Module] = [RepeatedInputConv2d(channels, filters[0], copies=copies)]
-    for before, after in pairwise(filters):
-        weights.append(nn.Conv2d(before, after, KERNEL, padding=KERNEL // 2))
-    return [
-        nn.Sequential(OrderedDict(conv=weight, norm=nn.BatchNorm2d(after), relu=nn.ReLU()))
-        for weight, after in zip(weights, filters, strict=True)
-    ]
-
-
-def _with_classifier(
-    parts: OrderedDict[str, nn.Module], features: int, width: int, classes: int
+def _network(
+    channels: int,
+    copies: int,
+    filters: Sequence[int],
+    pools: Mapping[int, tuple[str, nn.Module]],
+    pixels: int,
+    classes: int,
 ) -> nn.Sequential:
-    units = DENSE_FACTOR * width
-    parts["flatten"] = nn.Flatten()
-    for index, before in enumerate((features, units), 1):
-        parts[f"dense{index}"] = nn.Sequential(
-            OrderedDict(linear=nn.Linear(before, units), norm=nn.BatchNorm1d(units), relu=nn.ReLU())
+    """Build convolutions, pools with their names after some of them, and the dense layers."""
+    parts: OrderedDict[str, nn.Module] = OrderedDict()
+    for index, (before, after) in enumerate(pairwise((channels, *filters)), 1):
+        conv = (
+            RepeatedInputConv2d(before, after, copies=copies)
+            if index == 1
+            else nn.Conv2d(before, after, KERNEL, padding=KERNEL // 2)
         )
+        parts[f"conv{index}"] = _layer(conv=conv, norm=nn.BatchNorm2d(after))
+        if index in pools:
+            parts.update([pools[index]])
+    parts["flatten"] = nn.Flatten()
+    units = DENSE_FACTOR * filters[0]
+    for index, before in enumerate((filters[-1] * pixels, units), 1):
+        linear = nn.Linear(before, units)
+        parts[f"dense{index}"] = _layer(linear=linear, norm=nn.BatchNorm1d(units))
     parts["head"] = nn.Linear(units, classes)
     return nn.Sequential(parts)
 
 
+def _layer(**parts: nn.Module) -> nn.Sequential:
+    return nn.Sequential(OrderedDict(parts, relu=nn.ReLU()))
+
+
 class Repeat(nn.Module):
-    """The colour channels several times over: x, x, …, x."""
+    """The colour channels of x (n, channels, H, W) several times over: x, x, …, x."""
 
     def __init__(self, copies: int) -> None:
         super().__init__()
         self.copies = copies
 
     def forward(self, x: Tensor) -> Tensor:
-        """Repeat x of shape (n, channels, H, W) along its channels."""
         return x.repeat(1, self.copies, 1, 1)
 
 

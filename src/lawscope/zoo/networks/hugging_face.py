@@ -46,6 +46,18 @@ AUTO_CLASSES: dict[Task, str] = {
     "encoder-decoder": "AutoModelForSeq2SeqLM",
 }
 SHOWN = 4
+# Words in an error or its name, in lower case, and what they mean.
+_REASONS = {
+    ("trust_remote_code",): "The {what} of {source} brings code of its own, which lawscope does "
+    "not run; give trust_remote_code=True if you trust it.",
+    ("gated",): "{source} is gated: ask for access on its page on the hub, log in with "
+    "'hf auth login', and try again.",
+    ("couldn't connect", "offline mode", "offlinemodeisenabled"): "{source} is neither a folder "
+    "here nor in the Hugging Face cache, and the hub cannot be reached; check the name, or "
+    "download it first.",
+    ("repositorynotfounderror", "hfvalidationerror", "not a valid model"): "{source} is neither a "
+    "folder here nor a model on the hub; check the name, and log in if it is private.",
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,12 @@ def find_source(target: str, gguf: Path | None = None, trust_remote_code: bool =
     if target.endswith(".gguf") and gguf is None:
         target, gguf = str(Path(target).parent), Path(target)
     if gguf is not None:
-        _gguf_reader()
+        transformers_for("A GGUF file")
+        if missing := [package for package in ("gguf", "accelerate") if not _has(package)]:
+            raise LawscopeError(
+                f"A GGUF file needs {' and '.join(missing)} to be read: pip install "
+                '"lawscope[llm]".'
+            )
         if gguf.is_file():
             return Source(str(gguf.parent), gguf.name, trust_remote_code)
     folder = Path(target).expanduser()
@@ -112,8 +129,7 @@ def load_language_model(
         spread = {"device_map": "auto"}
     with _as_sentences(source):
         config = library.AutoConfig.from_pretrained(source.place, **source.options)
-    _check_task(config, source, task)
-    with _as_sentences(source):
+        _check_task(config, source, task)
         options = source.options | spread | {"weights_only": True, "output_loading_info": True}
         kind = getattr(library, AUTO_CLASSES[task])
         model, loaded = kind.from_pretrained(source.place, dtype=dtype, **options)
@@ -130,15 +146,6 @@ def load_tokenizer(source: Source) -> Any:
         if len(tokenizer) <= len(tokenizer.all_special_ids):  # made up where there are no files
             raise OSError("it knows no words")
     return tokenizer
-
-
-def _gguf_reader() -> None:
-    transformers_for("A GGUF file")
-    missing = [package for package in ("gguf", "accelerate") if not _has(package)]
-    if missing:
-        raise LawscopeError(
-            f'A GGUF file needs {" and ".join(missing)} to be read: pip install "lawscope[llm]".'
-        )
 
 
 def _has(package: str) -> bool:
@@ -176,8 +183,7 @@ def _check_weights(model: Any, missing: Any, source: Source) -> None:
     """Refuse weights that were not in the file: drawn at random, they mean nothing."""
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
     of_head = {name for name, module in model.named_modules() if module is head and head}
-    lost = [key for key in missing if key.rpartition(".")[0] not in of_head]
-    if lost:
+    if lost := [key for key in missing if key.rpartition(".")[0] not in of_head]:
         raise LawscopeError(
             f"{source} has no weights for {len(lost)} parameters of {type(model).__name__}: "
             f"{_first_few(lost)}; download it again, or give the folder of this model."
@@ -202,44 +208,22 @@ def _as_sentences(source: Source, what: str = "model") -> Iterator[None]:
 
 
 def _sentence(source: Source, what: str, error: Exception) -> str:
-    chain = [error, error.__cause__, error.__context__]
-    text = " ".join(str(e) for e in chain if e is not None)
-    kinds = {type(e).__name__ for e in chain if e is not None}
-    if "trust_remote_code" in text:
-        return (
-            f"The {what} of {source} brings code of its own, which lawscope does not run; "
-            "give trust_remote_code=True if you trust it."
-        )
-    if "GatedRepoError" in kinds or "gated" in text.lower():
-        return (
-            f"{source} is gated: ask for access on its page on the hub, log in with "
-            "'hf auth login', and try again."
-        )
-    if "couldn't connect" in text or "offline mode" in text or "OfflineModeIsEnabled" in kinds:
-        return (
-            f"{source} is neither a folder here nor in the Hugging Face cache, and the hub "
-            "cannot be reached; check the name, or download it first."
-        )
-    if {"RepositoryNotFoundError", "HFValidationError"} & kinds or "not a valid model" in text:
-        return (
-            f"{source} is neither a folder here nor a model on the hub; check the name, and "
-            "log in if it is private."
-        )
+    chain = [e for e in (error, error.__cause__, error.__context__) if e is not None]
+    text = " ".join(f"{type(e).__name__} {e}" for e in chain).lower()
+    for words, sentence in _REASONS.items():
+        if any(word in text for word in words):
+            return sentence.format(what=what, source=source)
+    first_line = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
     if source.gguf is not None:
-        return f"{source} cannot be read as a language model in GGUF: {_first_line(error)}"
+        return f"{source} cannot be read as a language model in GGUF: {first_line}."
     if what == "tokenizer":
         return (
-            f"{source} has no tokenizer that can be read "
-            f"({_first_line(error)}); put tokenizer.json beside the model."
+            f"{source} has no tokenizer that can be read ({first_line}.); put tokenizer.json "
+            "beside the model."
         )
-    if "UnpicklingError" in kinds or "weights_only" in text or "WeightsUnpickler" in text:
+    if any(word in text for word in ("unpicklingerror", "weights_only", "weightsunpickler")):
         return (
             f"The weights of {source} hold objects beside tensors, which lawscope does not "
             "execute; convert them to safetensors."
         )
-    return f"{source} cannot be loaded as a language model: {_first_line(error)}"
-
-
-def _first_line(error: Exception) -> str:
-    line = str(error).strip().partition("\n")[0].rstrip(".")
-    return f"{line or type(error).__name__}."
+    return f"{source} cannot be loaded as a language model: {first_line}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -45,19 +45,12 @@ class GPT(nn.Module):
     """Token and position embeddings, blocks, a final LayerNorm and a head; see :func:`gpt`."""
 
     def __init__(
-        self,
-        vocabulary: int,
-        width: int,
-        depth: int,
-        heads: int,
-        context: int,
-        causal: bool,
-        rotary: bool,
+        self, vocabulary: int, width: int, places: int | None, blocks: Iterable[Block]
     ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
-        self.places = None if rotary else nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(Block(width, heads, causal, rotary) for _ in range(depth))
+        self.places = None if places is None else nn.Embedding(places, width)
+        self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
 
@@ -105,7 +98,8 @@ def gpt(
     ``rotary`` positions are rotations of queries and keys instead of an embedding; small models
     learn to attend much earlier with them. A masked language model is not ``causal``.
     """
-    model = GPT(vocabulary, width, depth, heads, context, causal, rotary)
+    blocks = (Block(width, heads, causal, rotary) for _ in range(depth))
+    model = GPT(vocabulary, width, None if rotary else context, blocks)
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             last = name.endswith(("project.weight", "feed.2.weight"))
@@ -139,35 +133,23 @@ def language_model(
         raise ValueError(f"style must be one of {', '.join(STYLES)}, got {style}")
     if not causal:
         raise ValueError(f"a {style} model is always causal; take style {PLAIN}")
-    name, options = _configure(style, width, depth, heads, context)
     library = transformers_for(f"A {style} model")
+    sizes = {"hidden_size": width, "num_hidden_layers": depth}
+    if style == "gpt2":
+        sizes = {"n_embd": width, "n_layer": depth, "n_head": heads, "n_positions": context}
+        sizes |= dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0)
+    elif style == "rwkv":
+        sizes["context_length"] = context
+    elif style in ("llama", "mistral"):
+        sizes |= {"num_attention_heads": heads, "intermediate_size": 8 * width // 3}
+        sizes["max_position_embeddings"] = context
+    if style == "mistral":
+        # Grouped queries, and attention that reaches back half a window.
+        sizes |= {"num_key_value_heads": max(1, heads // 2), "sliding_window": max(1, context // 2)}
+    no_ids = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    name = {"gpt2": "GPT2"}.get(style, style.title())
+    kind = "GPT2LMHeadModel" if style == "gpt2" else f"{name}ForCausalLM"
     with quietly():
-        config = getattr(library, f"{name}Config")(
-            vocab_size=vocabulary, bos_token_id=None, eos_token_id=None, **options
-        )
-        kind = "GPT2LMHeadModel" if style == "gpt2" else f"{name}ForCausalLM"
+        config = getattr(library, f"{name}Config")(vocab_size=vocabulary, **no_ids, **sizes)
         model: nn.Module = getattr(library, kind)(config)
     return model
-
-
-def _configure(
-    style: str, width: int, depth: int, heads: int, context: int
-) -> tuple[str, dict[str, Any]]:
-    """Return the name of an architecture in transformers and the options of its configuration."""
-    sizes: dict[str, Any] = {"hidden_size": width, "num_hidden_layers": depth}
-    llama = sizes | {
-        "num_attention_heads": heads,
-        "intermediate_size": 8 * width // 3,
-        "max_position_embeddings": context,
-    }
-    # Grouped queries, and attention that reaches back half a window.
-    queries = {"num_key_value_heads": max(1, heads // 2), "sliding_window": max(1, context // 2)}
-    gpt2 = {"n_embd": width, "n_layer": depth, "n_head": heads, "n_positions": context}
-    dropout: dict[str, Any] = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    return {
-        "gpt2": ("GPT2", dropout | gpt2),
-        "llama": ("Llama", llama),
-        "mistral": ("Mistral", llama | queries),
-        "mamba": ("Mamba", sizes | {"pad_token_id": None}),
-        "rwkv": ("Rwkv", sizes | {"context_length": context}),
-    }[style]

@@ -1,4 +1,4 @@
-"""Encoders of sentences that come as a Hugging Face folder, with their tokenizers."""
+"""Encoders of sentences: a small one in the manner of BERT, and those in a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -7,12 +7,61 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from lawscope.errors import LawscopeError
 from lawscope.zoo.networks.hugging_face import quietly, transformers_for
 from lawscope.zoo.storage import data_folders
-from lawscope.zoo.text.sentences import PADDING, Tokens
+from lawscope.zoo.text.sentences import PADDING, SIZE, Tokens
+
+# The most tokens in a sentence.
+LONGEST = 128
+DROPOUT = 0.1
+
+
+class TextEncoder(nn.Module):
+    """Embedding, transformer blocks ``blocks.0``, ``blocks.1``, …, and a classifier.
+
+    The classifier reads the first token; the weights are drawn at random (He & Su 2023, figure on
+    language models). Token 0 is padding and is not attended to.
+    """
+
+    def __init__(
+        self,
+        depth: int = 6,
+        *,
+        vocabulary: int = SIZE,
+        width: int = 64,
+        heads: int = 4,
+        classes: int = 2,
+    ) -> None:
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, got {depth}")
+        if heads < 1 or width % heads:
+            raise ValueError(f"width must be a multiple of heads, got {width} and {heads}")
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width, padding_idx=PADDING)
+        self.places = nn.Embedding(LONGEST, width)
+        self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(DROPOUT)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, 4 * width, DROPOUT, "gelu", batch_first=True)
+            for _ in range(depth)
+        )
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Return logits (n, classes) of token ids (n, T).
+
+        ``attention_mask`` is nonzero where a token is real; by default where it is not padding.
+        """
+        real = input_ids != PADDING if attention_mask is None else attention_mask != 0
+        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        x = self.dropout(self.norm(self.words(input_ids) + self.places(places)))
+        for block in self.blocks:
+            x = block(x, src_key_padding_mask=~real)
+        logits: Tensor = self.head(x[:, 0])
+        return logits
 
 
 class PretrainedEncoder(nn.Module):
