@@ -10,7 +10,7 @@ demo: $(VENV)/.core
 	$(BIN)/lawscope demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 test-browser: $(VENV)/.dev
 	$(BIN)/python -m pytest -m browser

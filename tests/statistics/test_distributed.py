@@ -21,8 +21,6 @@ from lawscope.zoo.networks.language import gpt
 
 WORLD = 2
 STRATEGIES = ("held", "scatter", "two-pass")
-# One of xdist's workers runs them all, so that the processes are started once.
-pytestmark = pytest.mark.xdist_group("ranks")
 TASKS = {"causal": {}, "masked": {"task": "masked", "mask_token": 39, "special_tokens": [0]}}
 
 
@@ -127,15 +125,7 @@ def work(rank, folder):
     (folder / f"{rank}.pickle").write_bytes(pickle.dumps(answers))
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
-    """What each of the processes found."""
-    folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(work, (folder,), nprocs=WORLD)
-    return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(WORLD)]
-
-
-def test_fuzziness_is_that_of_one_process(ranks):
+def check_fuzziness(ranks):
     model, x, y = classifier()
     alone = ls.separation(model, (x, y)).values
     for answers in ranks:
@@ -148,7 +138,7 @@ def test_fuzziness_is_that_of_one_process(ranks):
             assert rho[0] < rho[1]
 
 
-def test_collapse_is_that_of_one_process(ranks):
+def check_collapse(ranks):
     model, x, y = classifier()
     alone = collapse_numbers(ls.collapse(model, (x, y)))
     for answers in ranks:
@@ -156,14 +146,13 @@ def test_collapse_is_that_of_one_process(ranks):
             assert answers["collapse", kind][0] == pytest.approx(alone, rel=1e-9)
 
 
-def test_every_rank_has_the_same_interval_to_the_last_bit(ranks):
+def check_intervals(ranks):
     kinds = [("separation", strategy) for strategy in STRATEGIES]
     for kind in (*kinds, ("collapse", "list"), ("collapse", "read once")):
         assert len({answers[kind][1] for answers in ranks}) == 1
 
 
-@pytest.mark.filterwarnings("ignore:.*per feature.*:lawscope.errors.LawscopeWarning")
-def test_folds_and_hidden_places_of_text_are_those_of_one_process(ranks):
+def check_text(ranks):
     ids = language_model()[1]
     for task, text in (("causal", ids), ("masked", ids[:41])):
         alone = next_token(text, task).to_dict()
@@ -176,8 +165,7 @@ def test_folds_and_hidden_places_of_text_are_those_of_one_process(ranks):
                 assert np.allclose(*ends, rtol=0, atol=1e-10), (task, name)
 
 
-@pytest.mark.filterwarnings("ignore:.*per feature.*:lawscope.errors.LawscopeWarning")
-def test_a_control_that_fails_on_one_rank_is_left_out_on_all(ranks):
+def check_controls(ranks):
     expected = next_token(language_model()[1], "causal").pr
     for rank, answers in enumerate(ranks):
         assert "untrained network raised RuntimeError: enough" in answers["Tired"][1]
@@ -185,6 +173,18 @@ def test_a_control_that_fails_on_one_rank_is_left_out_on_all(ranks):
         for without, _, pr in (answers["Tired"], answers["Unlike"]):
             assert without
             assert np.allclose(pr, expected, rtol=1e-11, atol=0)
+
+
+@pytest.mark.filterwarnings("ignore:.*per feature.*:lawscope.errors.LawscopeWarning")
+def test_two_processes_answer_as_one(tmp_path):
+    mp.spawn(work, (tmp_path,), nprocs=WORLD)
+    ranks = [pickle.loads((tmp_path / f"{rank}.pickle").read_bytes()) for rank in range(WORLD)]
+    check_fuzziness(ranks)
+    check_collapse(ranks)
+    check_intervals(ranks)
+    check_text(ranks)
+    # A control that fails on one rank is left out on all.
+    check_controls(ranks)
 
 
 def test_without_a_process_group_it_says_so_before_anything_runs():

@@ -19,11 +19,7 @@ from lawscope.studies.plan import with_starts
 from lawscope.studies.result import from_json, to_json
 from lawscope.studies.study import BROKEN, FAILS, HOLDS, NOT_TRIED, PASSES, PRESETS
 
-# Of one family on one worker, which trains its networks together, so that stacks are large.
-NAMES = [
-    pytest.param(name, marks=pytest.mark.xdist_group(name.partition("/")[0]))
-    for name in registry.names()
-]
+NAMES = registry.names()
 VARIABLES = ("LAWSCOPE_LANGUAGE_MODEL", "LAWSCOPE_TEXT", "LAWSCOPE_ENCODER")
 
 
