@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lawscope.studies.collapse import Figure, Lab
 from lawscope.studies.collapse import _networks as networks
-from lawscope.studies.collapse._networks import LABEL, Cell, Settings, change
+from lawscope.studies.collapse._networks import LABEL, Cell, change
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, presets, spread, yes_or_no
-from lawscope.studies.study import Numbers, Question, Study
+from lawscope.studies.panels import Settings, collect, presets, spread, yes_or_no
+from lawscope.studies.study import Figure, Lab, Numbers, Question, Study
 
 WAYS = {"plain": "plain", "oversampled": "oversampled, w_r = R", "fixed": "fixed simplex"}
 PAPER: dict[str, Any] = {
@@ -94,7 +93,6 @@ STUDY = Study(
     settings=presets(PAPER, CPU, SMOKE),
     plan=networks.plan_of(cells_of),
     measure=measure,
-    claims=(),
     questions=(
         Question(
             "Do minority class means stay further apart than with plain training, by a lower "

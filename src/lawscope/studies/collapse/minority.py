@@ -30,11 +30,10 @@ from __future__ import annotations
 from typing import Any
 
 from lawscope.studies import figures
-from lawscope.studies.collapse import Figure, Lab
 from lawscope.studies.collapse import _networks as networks
-from lawscope.studies.collapse._networks import LABEL, MLP, Cell, Settings, change_along, seeds_of
-from lawscope.studies.panels import collect, medians, presets
-from lawscope.studies.study import Claim, Numbers, Question, Study
+from lawscope.studies.collapse._networks import LABEL, MLP, Cell, change_along, seeds_of
+from lawscope.studies.panels import Settings, collect, medians, presets
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 PAPER: dict[str, Any] = {
     **networks.PAPER,
@@ -101,20 +100,15 @@ DRAWN = {
 
 
 def figure(numbers: Numbers) -> Figure:
-    count = len(numbers["panels"])
-    columns = min(3, count)
-    title = "Minority classifiers of trained networks"
-    drawing, axes = figures.grid(-(-count // columns), columns, title, (3.2, 2.7))
-    places = [axis for row in axes for axis in row]
-    for axis, panel in zip(places, numbers["panels"], strict=False):
+    panels, title = numbers["panels"], "Minority classifiers of trained networks"
+    drawing, axes, places = figures.wrapped(len(panels), title, (3.2, 2.7))
+    for axis, panel in zip(places, panels, strict=True):
         ratios = [point["ratio"] for point in panel["points"]]
         cells = [point["networks"] for point in panel["points"]]
         for name, (style, color, words) in DRAWN.items():
             figures.draw_seeds(axis, ratios, cells, name, color=color, label=words, style=style)
-        axis.set_xscale("log")
-        axis.set_ylim(-0.2, 1.05)
-        figures.plain_axis(axis, LABEL.format(**panel))
-    figures.legend_below(drawing, places, count)
+        figures.plain_axis(axis, LABEL.format(**panel), xscale="log", ylim=(-0.2, 1.05))
+    figures.legend_below(drawing)
     figures.label_outside(axes, "imbalance ratio R", "cosine, accuracy")
     return drawing
 

@@ -20,12 +20,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lawscope.studies.collapse import Figure, Lab
 from lawscope.studies.collapse import _networks as networks
-from lawscope.studies.collapse._networks import LABEL, Cell, Settings, change, seeds_of
+from lawscope.studies.collapse._networks import LABEL, Cell, change, seeds_of
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, mean, presets, spread
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies.panels import Settings, collect, mean, presets, spread
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Study
 
 PAPER: dict[str, Any] = {
     **networks.PAPER, "majorities": [3, 5, 7], "ratio": 1000, "rates": [1, 10, 100, 1000],
@@ -100,8 +99,7 @@ def figure(numbers: Numbers) -> Figure:
                 cells = [point["networks"] for point in row["points"]]
                 words = f"K_A = {row['majority']}"
                 draw_seeds(axis, rates, cells, name, color=color, label=words)
-            axis.set_xscale("log")
-            plain_axis(axis, f"{network}: {title}")
+            plain_axis(axis, f"{network}: {title}", xscale="log")
     axes[0][0].legend(fontsize=7, frameon=False)
     label_outside(axes, "oversampling rate w_r", "")
     return drawing

@@ -48,9 +48,8 @@ def figure(numbers: Numbers) -> Figure:
             steps = [h["step"] + 1 for h in network["history"]]
             values, label = [h[name] for h in network["history"]], f"seed {network['seed']}"
             axis.plot(steps, values, "o-", color=color, ms=3, lw=1, label=label)
-        axis.set_xscale("log")
         axis.set_xlabel("steps + 1", fontsize=8.5)
-        plain_axis(axis, heading)
+        plain_axis(axis, heading, xscale="log")
     straightness.legend(fontsize=7, frameon=False)
     return drawing
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
-from lawscope.studies.study import Check, Numbers
+from lawscope.studies.panels import Settings
+from lawscope.studies.study import Check, Lab, Numbers
 
 if TYPE_CHECKING:
-    from lawscope.studies.lab import Lab
     from lawscope.theory.layer_peeled.peeled import Peeled
 
-Settings = Mapping[str, Any]
 LABEL = "K_A = {majority}, E_H = {feature_energy}"
 SAME = 1e-6
 ROUNDING = 1e-9

@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, INK, grid, plain_axis
-from lawscope.studies.panels import collect, presets
-from lawscope.studies.peeled import Figure, Lab
-from lawscope.studies.peeled._programs import SAME, Settings, for_each
-from lawscope.studies.study import Check, Claim, Numbers, Study
+from lawscope.studies.panels import Settings, collect, presets
+from lawscope.studies.peeled._programs import SAME, for_each
+from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Study
 
 PAPER: dict[str, Any] = {
     "classes": [2, 3, 4, 10, 100, 1000], "feature_energies": [5, 10], "weight_energy": 1,
@@ -112,11 +111,9 @@ def figure(numbers: Numbers) -> Figure:
     classes, found = zip(*((p["classes"], p["cosine"]) for p in programs), strict=True)
     left.plot(classes, [-1 / (K - 1) for K in classes], "-", color=INK, lw=1, label="−1/(K−1)")
     left.plot(classes, found, "o", color=COLOURS[0], ms=5, label="the optimum")
-    left.set_xscale("log")
     left.set_xlabel("classes K", fontsize=8.5)
     left.set_ylabel("cosine between two classifiers", fontsize=8.5)
-    left.legend(fontsize=7.5, frameon=False)
-    plain_axis(left)
+    plain_axis(left, legend=7.5, xscale="log")
     image = right.imshow(numbers["cosines"], vmin=-1, vmax=1, cmap="RdBu_r")
     right.set_title(f"K = {len(numbers['cosines'])}", fontsize=9, color=INK)
     right.tick_params(labelsize=8)
@@ -130,7 +127,6 @@ STUDY = Study(
     paper="cos = −1/(K−1), h = √(E_H/E_W)·w, equal within a class",
     minutes={"smoke": 0.03, "cpu": 0.1, "paper": 0.1},
     settings=presets(PAPER, smoke=SMOKE),
-    plan=lambda settings: [],
     measure=measure,
     claims=(
         Claim(

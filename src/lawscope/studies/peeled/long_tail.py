@@ -15,10 +15,9 @@ import time
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, presets, quietly, yes_or_no
-from lawscope.studies.peeled import Figure, Lab
-from lawscope.studies.peeled._programs import Settings, certified, for_each
-from lawscope.studies.study import Check, Numbers, Question, Study
+from lawscope.studies.panels import Settings, collect, presets, quietly, yes_or_no
+from lawscope.studies.peeled._programs import certified, for_each
+from lawscope.studies.study import Check, Figure, Lab, Numbers, Question, Study
 
 PAPER: dict[str, Any] = {
     "classes": [10, 100, 1000], "ratio": 100, "weight_energy": 1, "feature_energy": 10, "kept": 100,
@@ -92,8 +91,7 @@ def figure(numbers: Numbers) -> Figure:
         places, cosines = zip(*there, strict=True)
         name = f"K = {program['classes']}, {program['vanished']} vanished"
         axis.plot(places, cosines, "o-", color=color, ms=2.5, lw=1, label=name)
-    axis.legend(fontsize=7.5, frameon=False)
-    plain_axis(axis)
+    plain_axis(axis, legend=7.5)
     label_outside(axes, "place in the tail: 0 commonest, 1 rarest", "cosine to neighbours in size")
     return drawing
 
@@ -104,9 +102,7 @@ STUDY = Study(
     paper="asked, not answered: general imbalanced datasets",
     minutes={"smoke": 0.05, "cpu": 0.25, "paper": 0.25},
     settings=presets(PAPER, smoke={"classes": [4, 10]}),
-    plan=lambda settings: [],
     measure=measure,
-    claims=(),
     questions=(
         Question(
             "Do rare classes crowd together: is the mean cosine to neighbours in size larger at "

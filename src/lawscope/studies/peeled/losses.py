@@ -17,11 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import brief, collect, pick, presets, yes_or_no
-from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.panels import Settings, brief, collect, pick, presets, yes_or_no
 from lawscope.studies.peeled import _programs as programs
-from lawscope.studies.peeled._programs import LABEL, SAME, Settings
-from lawscope.studies.study import Check, Numbers, Question, Study
+from lawscope.studies.peeled._programs import LABEL, SAME
+from lawscope.studies.study import Check, Figure, Lab, Numbers, Question, Study
 
 NAMES = {
     "cross_entropy": "cross-entropy",
@@ -133,11 +132,9 @@ def figure(numbers: Numbers) -> Figure:
                 place, style = threshold(row), "o" if threshold(row) else "x"
                 axis.plot(place or edge, height, style, color=COLOURS[shift], ms=5)
             axis.plot([], [], "o", color=COLOURS[shift], ms=5, label=f"K_A = {majority}")
-        axis.set_xscale("log")
         axis.set_yticks(range(len(losses)), [NAMES[loss] for loss in losses])
         axis.invert_yaxis()
-        axis.legend(fontsize=7, frameon=False)
-        plain_axis(axis, f"E_H = {energy}")
+        plain_axis(axis, f"E_H = {energy}", legend=7, xscale="log")
     label_outside(axes, "R₀", "")
     return drawing
 
@@ -148,9 +145,7 @@ STUDY = Study(
     paper="asked, not answered: try various loss functions",
     minutes={"smoke": 0.05, "cpu": 0.25, "paper": 0.25},
     settings=presets(PAPER, smoke=SMOKE),
-    plan=lambda settings: [],
     measure=measure,
-    claims=(),
     questions=(
         *(
             Question(

@@ -78,8 +78,7 @@ def figure(numbers: Numbers) -> Figure:
     means = [sum(layer) / len(layer) for layer in zip(*times, strict=True)]
     right.plot(layers, means, "o-", color=shades[0], label="mean over seeds")
     label_outside([[right]], y="converged from epoch")
-    right.legend(fontsize=7, frameon=False)
-    plain_axis(right, f"within {TOLERANCE:.0%} of the last value for good")
+    plain_axis(right, f"within {TOLERANCE:.0%} of the last value for good", legend=7)
     corner(right, note("by seed", STUDY.claims[0], numbers))
     return drawing
 

@@ -113,10 +113,8 @@ def of_bert(numbers: Numbers) -> dict[str, list[Any]]:
 def figure(numbers: Numbers) -> Figure:
     """Draw one row of panels per way of pooling, one column per network."""
     whose = numbers["encoder"] or "a small encoder trained from random weights"
-    drawn = law_figure(numbers["panels"], label, f"Sentences of SST-2 in {whose}", row="pooling")
-    for axis in drawn.axes[-len(numbers["panels"]) // 2 :]:
-        axis.set_xlabel("block index", fontsize=8.5)
-    return drawn
+    title = f"Sentences of SST-2 in {whose}"
+    return law_figure(numbers["panels"], label, title, row="pooling", x="block index")
 
 
 STUDY = he_su_study(

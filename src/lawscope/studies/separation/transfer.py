@@ -136,7 +136,8 @@ def figure(numbers: Numbers) -> Figure:
         places[1].axhline(0, color=SOFT, lw=0.8, ls=":")
         places[2].axvline(0, color=SOFT, lw=0.8, ls=":")
         if mean:
-            figures.above(places[2], [f"accuracy lost at balance: {loss_of_balance(mean):.3f}"])
+            lost = f"accuracy lost at balance: {loss_of_balance(mean):.3f}"
+            places[2].set_title(lost, fontsize=figures.SMALL, color=figures.INK)
     for axis, name in zip(axes[-1], (X_LABEL, "upstream epochs", "balance"), strict=True):
         axis.set_xlabel(name, fontsize=8.5)
     return drawing
@@ -152,7 +153,6 @@ STUDY = he_su_study(
     ),
     plan=lambda settings: [training for arm in ARMS for training in shares(settings, arm)],
     measure=measure,
-    claims=(),
     questions=(
         Question(
             f"Does the share nearest to balance test within {WITHIN:.0%} of the best (accuracy "
