@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lawscope.errors import LawscopeError
 
@@ -35,27 +35,21 @@ class Samples:
     class_names: tuple[str, ...]
 
 
-class Data:
+class Data(Protocol):
     """Which samples a network is trained on, and tested on.
 
     ``source`` names what must be on this machine; ``find`` finds or downloads it; ``load`` returns
     the samples, always the same.
     """
 
-    kind: ClassVar[str] = ""
+    kind: ClassVar[str]
     # The epochs of a recipe are counted in these.
     unit: ClassVar[str] = "epochs"
 
     @property
-    def source(self) -> str:
-        raise NotImplementedError
-
-    def find(self) -> None:
-        raise NotImplementedError
-
-    def load(self) -> Samples:
-        raise NotImplementedError
-
+    def source(self) -> str: ...
+    def find(self) -> None: ...
+    def load(self) -> Samples: ...
     @property
     def count(self) -> int:
         """How many training samples there are, roughly, to tell how long training takes."""

@@ -34,12 +34,7 @@ def for_each(lab: Lab, solve: Callable[..., Numbers], **axes: str) -> list[Numbe
 
 
 def ratios_between(low: float, high: float, per_decade: int) -> list[float]:
-    """Return ratios from ``low`` to ``high``, evenly on a log scale, both ends included.
-
-    Example:
-        >>> ratios_between(1, 100, 2)
-        [1.0, 3.16228, 10.0, 31.6228, 100.0]
-    """
+    """Return ratios from ``low`` to ``high``, evenly on a log scale, both ends included."""
     decades = math.log10(high / low)
     count = max(1, round(decades * per_decade))
     return [float(f"{low * 10 ** (decades * i / count):.6g}") for i in range(count + 1)]

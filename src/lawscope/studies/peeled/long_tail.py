@@ -63,11 +63,6 @@ def neighbourly(cosines: Any, window: int) -> list[float | None]:
     """Mean cosine of each class to those of its ``window`` neighbours in size that have one.
 
     None where its own classifier, or all around it, have vanished.
-
-    Example:
-        >>> import numpy as np
-        >>> neighbourly(np.array([[1, 0.5, 0], [0.5, 1, 0.25], [0, 0.25, 1]]), 2)
-        [0.5, 0.5, 0.25]
     """
     K = len(cosines)
     means: list[float | None] = []

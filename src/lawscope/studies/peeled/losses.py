@@ -57,16 +57,7 @@ def row(settings: Settings, loss: str, majority: int, feature_energy: float) -> 
 
 
 def enclosed(at: Callable[[float], Numbers], largest: float) -> list[Numbers]:
-    """The last program that is separated and the first that is not, by halving on a log scale.
-
-    Example:
-        >>> def at(ratio):
-        ...     return {"ratio": ratio, "phase": "separated" if ratio < 12 else "collapsed"}
-        >>> [round(point["ratio"], 1) for point in enclosed(at, 1e6)]
-        [12.0, 12.0]
-        >>> enclosed(at, 2)
-        [{'ratio': 2, 'phase': 'separated'}]
-    """
+    """The last program that is separated and the first that is not, by halving on a log scale."""
     low, high = {"ratio": 1.0}, at(largest)
     if high["phase"] == SEPARATED:
         return [high]
