@@ -6,8 +6,6 @@ accuracy between majority and minority, each class by itself, and the accuracy a
 classes alone (argmax over their logits), which is 1/K_B when merged classifiers decide at random.
 Its trainings are those of collapse/minority, 42 at ``cpu``, 3 seeds; 10 minutes on one core, or
 seconds when they are there.
-
-The document: the prediction on the minority classes becomes completely at random as R → ∞.
 """
 
 from __future__ import annotations

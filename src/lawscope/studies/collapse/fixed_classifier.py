@@ -8,8 +8,6 @@ can still collapse are the minority's centred class means.
 
 ``cpu``: 4-layer feed-forward networks on 500 and 5 images at 10×10, R = 100, weight decay 5e-3, 350
 epochs, 3 seeds: 27 trainings, 18 of them shared with collapse/oversampling; 7 minutes on one core.
-
-The document asks and gives no number.
 """
 
 from __future__ import annotations

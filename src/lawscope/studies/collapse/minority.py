@@ -20,9 +20,6 @@ The settings were chosen after trials with K_A = 5: weight decay 5e-4 did not co
 so 5e-3 was added; with 100 instead of 350 epochs the cosine at R = 100 and 5e-4 was 0.39 instead of
 0.16, because unfinished training looks like collapse; with fewer or larger steps the two
 convolutional networks fitted 84 % to 91 % of their training set.
-
-The paper: cosines rise to 1 with R and match the prediction; minority test accuracy is 5.5 % to
-34.3 % at R = 1000.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ folder made from karpathy/tinyllamas, and ``smollm2``, that of HuggingFaceTB/Smo
 or its GGUF file. What is absent is not tried. LAWSCOPE_LANGUAGE_MODEL names a folder, a GGUF file
 or a name on the hub to measure as well, and LAWSCOPE_TEXT a text file to measure all of them on.
 ``paper`` has GPT-2 XL, Llama-3-8B and Mistral-7B by their names on the hub.
-
-The paper: straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV and Mamba.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 blocks of width 64, and with widths 32, 64 and 128 in 6 blocks, each trained for 1000 steps
 and measured on 60 000 tokens of held-out text: 5 trainings, one of them shared, one seed, about 6
 minutes on one core.
-
-The paper: "the law of equi-learning with varying model sizes", a picture.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ model. A GPT of 6 blocks, d = 64, rotary positions, on the King James Bible in 5
 (AdamW, lr 3e-3, 16 windows of 32 tokens a step), measured on 60 000 tokens of held-out text after
 0, 10, 30, 100, 300 and 1000 steps: 3 seeds, about 4 minutes on one core. ``paper`` has 12 blocks,
 d = 256, 1024 tokens and 20 000 steps; the paper's own models are not trained here.
-
-The paper (He & Su 2024): straight lines in trained models.
 """
 
 from __future__ import annotations

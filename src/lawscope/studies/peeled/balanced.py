@@ -5,9 +5,6 @@ program is solved for several numbers of classes K and energies, with its certif
 of one class are equal is an outcome, not an assumption: for a small K the nonconvex problem with
 several free features per class is descended from random starts as well. About 5 seconds on one
 core; 5 starts, no network is trained.
-
-The paper: any global minimiser has h_{k,i} = √(E_H/E_W)·w_k, and the w_k form a simplex equiangular
-tight frame, cos = −1/(K−1).
 """
 
 from __future__ import annotations

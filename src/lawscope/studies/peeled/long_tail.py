@@ -4,8 +4,6 @@
 directions). Exponential tails n_k = n_1·R^(−k/(K−1)) with R = 100, as long-tailed benchmarks have
 them, for K = 10, 100 and 1000 classes, all of different sizes; E_W = 1, E_H = 10. About 12 seconds
 on one core, nearly all for K = 1000; nothing is trained, nothing is random.
-
-The document asks for it and gives no number.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ weights 1/n_k, logit adjustment (t = 1), label smoothing (ε = 0.1) and the squa
 enclosed by certified programs, one in which the minority is separated and one in which it is not,
 at most a thousandth apart; looked for up to R = 10⁶. About 15 seconds on one core; nothing is
 trained or random.
-
-The document asks the question and gives no number.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 K = 10 classes, K_A = 3, 5, 7, E_W = 1, E_H = 5 and 10, R = 100 and 1000, the oversampling rate w_r
 from 1 to R with 10 steps a decade. Each program is solved once more one percent below and above
 R/R₀, the rate at which the angle comes back. A few seconds; nothing is trained, nothing is random.
-
-The paper: a minority class has in effect w_r·n_B samples; at w_r = R neural collapse is back.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ large as the others, with linear layers and with ReLU between them. Local search
 nothing is certified, and starts end in different minima. About 5 seconds on one core; nothing is
 trained. A first trial had E_H = 50, where nothing merges up to R = 1000; 5 is that of the other
 studies.
-
-The document proposes the model and gives no number.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 ``lawscope study run separation/layer-rates``: figure 10 of He & Su 2023. The ratio D_{l+1}/D_l of
 every layer of 8-layer feed-forward networks on CIFAR-10 (green channel, 10×10) over the epochs of a
 training with Adam. Three learning rates and three seeds: 9 trainings of 600 epochs.
-
-The paper: the relative improvement of bottom layers converges earlier than that of top layers.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 8-layer network of ``separation/optimizers`` (Adam, Fashion-MNIST), projected on their first two
 principal components, with the silhouette of the classes in the plane and in the whole space: 5
 trainings of 600 epochs that the two studies share; one seed.
-
-The paper: a picture, from chaotic at the input to separated at the last layer.
 """
 
 from __future__ import annotations

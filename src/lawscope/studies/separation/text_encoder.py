@@ -13,8 +13,6 @@ all-MiniLM-L6-v2, in both presets. One trial with that folder (lr 5e-5, 4 epochs
 training sentences right) gave r = −0.976 with the first token and −0.963 with the mean.
 
 A network that does not fit its sentences says nothing about the law, straight line or not.
-
-The paper: no law, neither with the first token nor with the mean.
 """
 
 from __future__ import annotations
