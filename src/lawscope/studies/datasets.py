@@ -7,7 +7,7 @@ the tensors. Nothing here imports torch before that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -35,7 +35,7 @@ class Samples:
     class_names: tuple[str, ...]
 
 
-class Data(Protocol):
+class Data(Hashable, Protocol):
     """Which samples a network is trained on, and tested on.
 
     ``source`` names what must be on this machine; ``find`` finds or downloads it; ``load`` returns

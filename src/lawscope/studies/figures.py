@@ -98,12 +98,9 @@ def law_figure(
     return law_grid(list(rows.values()), title, x)
 
 
-def overlay(
-    axis: Axes, series: Sequence[tuple[str, Row]], title: str = "", *, graded: bool = False,
-    legend: str = "",
-) -> None:  # fmt: skip
-    """Several networks in one panel with a legend; graded colours for those in an order."""
-    for (name, row), color in zip(series, colours(len(series), graded), strict=True):
+def overlay(axis: Axes, series: Sequence[tuple[str, Row]], title: str, legend: str = "") -> None:
+    """Several networks in an order in one panel, with a legend."""
+    for (name, row), color in zip(series, colours(len(series)), strict=True):
         draw_curve(axis, row, color=color, label=name, connected=True)
     style_axis(axis, title)
     if axis.get_legend_handles_labels()[0]:
@@ -201,10 +198,8 @@ def label_outside(axes: Sequence[Sequence[Axes]], x: str = X_LABEL, y: str = Y_L
             shown[-1].set_xlabel(x, fontsize=8.5, color=INK)
 
 
-def colours(count: int, graded: bool = False) -> list[str]:
-    """As many colours as asked for: distinct ones, or along viridis without its pale end."""
-    if count <= len(COLOURS) and not graded:
-        return list(COLOURS[:count])
+def colours(count: int) -> list[str]:
+    """As many colours as asked for, along viridis without its pale end."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 

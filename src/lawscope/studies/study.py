@@ -1,8 +1,8 @@
 """What a study is, and how it judges.
 
 A study lives in one file, ``studies/<family>/<name>.py``, and registers by existing: the module
-defines ``STUDY``. The file reads top to bottom: command, seeds, settings, plan, measurement, figure,
-and at its end the paper's numbers, times and claims.
+defines ``STUDY``. The file reads top to bottom: command, seeds, settings, plan, measurement,
+figure, and at the end the paper's numbers, times and claims.
 
 Three kinds of sentence: a :class:`Claim` is what a document says and gets a verdict, a
 :class:`Question` is ours and gets an answer, a :class:`Check` is an identity, a certificate or a

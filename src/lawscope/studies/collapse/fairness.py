@@ -18,6 +18,9 @@ from lawscope.studies.figures import COLOURS, SOFT, label_outside, legend_below,
 from lawscope.studies.panels import Settings, collect, medians, middle, presets, spread, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
+KEPT = ("seed", "accuracy", "test_accuracy", "majority_accuracy", "minority_accuracy",
+        "among_minority_accuracy", "class_accuracy")  # fmt: skip
+
 
 def only(settings: Settings, *names: str) -> dict[str, Any]:
     """The settings of collapse/minority with some of its networks."""
@@ -27,10 +30,6 @@ def only(settings: Settings, *names: str) -> dict[str, Any]:
         if isinstance(settings[part], dict)
     }
     return {**settings, **parts}
-
-
-KEPT = ("seed", "accuracy", "test_accuracy", "majority_accuracy", "minority_accuracy",
-        "among_minority_accuracy", "class_accuracy")  # fmt: skip
 
 
 def measure(lab: Lab) -> Numbers:

@@ -61,6 +61,11 @@ SMOKE = {
     "ratios": {"MLP": [1, 10, 40], RESNET: [1, 10, 40]},
 }
 MERGED = 0.95
+DRAWN = {
+    "cosine": ("o", figures.COLOURS[0], "trained networks"),
+    "predicted_centred": ("D", figures.COLOURS[1], "Layer-Peeled Model at their centred E_W, E_H"),
+    "minority_accuracy": ("s", figures.SOFT, "minority test accuracy"),
+}
 
 
 def cells_of(settings: Settings, network: str, majority: int) -> list[Cell]:
@@ -87,13 +92,6 @@ def disagreements(panel: Numbers) -> list[int | None]:
 def distances(panel: Numbers) -> list[float | None]:
     """Mean over R of |cosine − prediction|."""
     return [sum(abs(a - b) for a, b in s) / len(s) if s else None for s in beside(panel)]
-
-
-DRAWN = {
-    "cosine": ("o", figures.COLOURS[0], "trained networks"),
-    "predicted_centred": ("D", figures.COLOURS[1], "Layer-Peeled Model at their centred E_W, E_H"),
-    "minority_accuracy": ("s", figures.SOFT, "minority test accuracy"),
-}
 
 
 def figure(numbers: Numbers) -> Figure:

@@ -152,17 +152,6 @@ def controls(numbers: Numbers) -> dict[str, list[float]]:
     return {name: [row["control"]["slope"]] for name, row in numbers["models"].items()}
 
 
-CLAIMS = tuple(
-    Claim(
-        f"{name}: r ≤ −0.9 over its blocks",
-        "straight lines in all models",
-        straightness(name),
-        lambda r: r <= family.STRAIGHT,
-    )
-    for name in (*HOW, *HUB)
-)
-
-
 def figure(numbers: Numbers) -> Figure:
     models = numbers["models"]
     drawing, axes = grid(2, len(models), "The law of next-token prediction", (3.8, 2.6))
@@ -199,7 +188,15 @@ STUDY = Study(
     ),
     plan=family.gpts,
     measure=measure,
-    claims=CLAIMS,
+    claims=tuple(
+        Claim(
+            f"{name}: r ≤ −0.9 over its blocks",
+            "straight lines in all models",
+            straightness(name),
+            lambda r: r <= family.STRAIGHT,
+        )
+        for name in (*HOW, *HUB)
+    ),
     questions=(
         Question(
             "Does PR rise with depth in the same network untrained (slope of log PR)?",

@@ -52,7 +52,7 @@ def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 2, "The law of next-token prediction by model size", (3.8, 2.9))
     for axis, name in zip(axes[0], SIZES, strict=True):
         rows = numbers[name]
-        for row, color in zip(rows, colours(len(rows), graded=True), strict=True):
+        for row, color in zip(rows, colours(len(rows)), strict=True):
             family.draw_pr(
                 axis, row["pr"], color=color, line=True, label=f"{row[name]}, {family.short(row)}"
             )

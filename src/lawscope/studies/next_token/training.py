@@ -37,7 +37,7 @@ def figure(numbers: Numbers) -> Figure:
     title = "The law of next-token prediction during training"
     drawing, ((curves, straightness, ratio),) = grid(1, 3, title, (3.6, 2.9))
     history = numbers["networks"][0]["history"]
-    for at, color in zip(history, colours(len(history), graded=True), strict=True):
+    for at, color in zip(history, colours(len(history)), strict=True):
         family.draw_pr(curves, at["pr"], color=color, label=f"step {at['step']}", embedding=False)
     family.finish_pr(curves, "seed 0")
     family.label_pr([[curves]])

@@ -22,6 +22,7 @@ PAPER: dict[str, Any] = {
     "pictured": 10, "seeds": 1,
 }  # fmt: skip
 SMOKE = {"classes": [3, 10], "feature_energies": [5], "free": {**PAPER["free"], "starts": 1}}
+LABEL, STARTS = "K = {classes}", "free features"
 
 
 def measure(lab: Lab) -> Numbers:
@@ -96,9 +97,6 @@ def free_loss(flat: Any, free: Settings, E_W: float) -> tuple[float, Any]:
     slope = (np.exp(logs) - np.eye(K)[labels]) / len(labels)
     loss = -logs[np.arange(len(labels)), labels].mean()
     return float(loss), np.concatenate([pull_weights(slope.T @ H), pull_features(slope @ W)])
-
-
-LABEL, STARTS = "K = {classes}", "free features"
 
 
 def figure(numbers: Numbers) -> Figure:

@@ -21,6 +21,7 @@ PAPER: dict[str, Any] = {
     "classes": [10, 100, 1000], "ratio": 100, "weight_energy": 1, "feature_energy": 10, "kept": 100,
     "seeds": 1,
 }  # fmt: skip
+LABEL = "K = {classes}"
 
 
 def tail(K: int, ratio: float) -> list[float]:
@@ -70,9 +71,6 @@ def neighbourly(cosines: Any, window: int) -> list[float | None]:
         there = [cosine for cosine in around if math.isfinite(cosine)]
         means.append(sum(there) / len(there) if there else None)
     return means
-
-
-LABEL = "K = {classes}"
 
 
 def figure(numbers: Numbers) -> Figure:

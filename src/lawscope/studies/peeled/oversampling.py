@@ -18,6 +18,7 @@ from lawscope.studies.study import Claim, Figure, Lab, Numbers, Study
 
 PAPER: dict[str, Any] = {**programs.TWO_GROUPS, "ratios": [100, 1000], "per_decade": 10}
 SMOKE = {"majorities": [5], "feature_energies": [5], "ratios": [100], "per_decade": 2}
+NAME = f"R = {{ratio}}, {LABEL}"
 
 
 def measure(lab: Lab) -> Numbers:
@@ -47,9 +48,6 @@ def curve(settings: Settings, ratio: float, majority: int, feature_energy: float
         "sides": [side["cosine"] for side in sides],
         "gap": max(point["gap"] for point in [*points, *sides]),
     }
-
-
-NAME = f"R = {{ratio}}, {LABEL}"
 
 
 def beside_threshold(side: int) -> Any:

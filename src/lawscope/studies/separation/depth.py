@@ -104,7 +104,7 @@ def figure(numbers: Numbers) -> Figure:
     for name, above, below in zip(names, *axes, strict=True):
         panels = [panel for panel in numbers["panels"] if panel["dataset"] == name]
         series = [(str(panel["depth"]), panel["chosen"][0]) for panel in panels]
-        overlay(above, series, NAMES[name], graded=True, legend="layers")
+        overlay(above, series, NAMES[name], legend="layers")
         _draw_final(below, panels, numbers["best"][name])
     label_outside([axes[0]])
     label_outside([axes[1]], x="number of layers", y="final separation fuzziness")

@@ -64,7 +64,7 @@ def figure(numbers: Numbers) -> Figure:
     drawing, ((left, right),) = grid(1, 2, "How fast each layer learns to separate", (4.2, 3.2))
     first = numbers["networks"][0]
     layers = range(1, len(first["ratios"]) + 1)
-    shades = colours(len(layers), graded=True)
+    shades = colours(len(layers))
     for index, ratio, color in zip(layers, first["ratios"], shades, strict=True):
         left.plot(first["epochs"], ratio, "-", color=color, lw=1.2, label=f"layer {index}")
     label_outside([[left]], "epoch", "D of the layer / D before it")

@@ -91,11 +91,13 @@ def label(panel: Row) -> str:
     return f"{NAMES[panel['pooling']]}, seed {panel['chosen'][0]['seed']}"
 
 
-def rates(panels: Sequence[Numbers], *, fitting: bool) -> dict[str, list[Any]]:
-    """Return r by network, named by its learning rate too."""
-    return by_panel(
-        panels, lambda p: f"{label(p)}, lr {p['chosen'][0]['lr']:g}", "r", fitting=fitting
-    )
+def rates(panels: Sequence[Numbers]) -> dict[str, list[Any]]:
+    """Return r by network, named by its learning rate too, whether it fits or not."""
+
+    def name(panel: Row) -> str:
+        return f"{label(panel)}, lr {panel['chosen'][0]['lr']:g}"
+
+    return by_panel(panels, name, "r", fitting=False)
 
 
 def of_bert(numbers: Numbers) -> dict[str, list[Any]]:
@@ -105,7 +107,7 @@ def of_bert(numbers: Numbers) -> dict[str, list[Any]]:
     fitting = [panel for panel in numbers["panels"] if panel["chosen"][0]["fits"]]
     if {panel["pooling"] for panel in fitting} != set(NAMES):
         raise NotTried("no network fits 99 % of its sentences")
-    return rates(fitting, fitting=True)
+    return rates(fitting)
 
 
 def figure(numbers: Numbers) -> Figure:
@@ -136,7 +138,7 @@ STUDY = he_su_study(
     questions=(
         Question(
             "Is there a straight line (r ≤ −0.9) in the encoder at hand, whether it fits or not?",
-            lambda numbers: rates(numbers["panels"], fitting=False),
+            lambda numbers: rates(numbers["panels"]),
             yes_or_no(lambda r: r <= -0.9),
         ),
     ),

@@ -122,13 +122,13 @@ def figure(numbers: Numbers) -> Figure:
         rows, mean = numbers[arm]["rows"], numbers[arm]["means"]
         first = [row for row in rows if row["seed"] == rows[0]["seed"]]
         names = [(f"{row['upstream']} upstream", row) for row in first]
-        figures.overlay(places[0], names, ARMS[arm], graded=True)
+        figures.overlay(places[0], names, ARMS[arm])
         places[0].set_ylabel(Y_LABEL, fontsize=8.5)
         shown = [row for row in rows if row["balance"] is not None]
         pairs = (("upstream", "balance"), ("balance", "test_accuracy"))
         for axis, (x, y) in zip(places[1:], pairs, strict=True):
             axis.plot([row[x] for row in shown], [row[y] for row in shown], ".", color=SOFT, ms=3)
-            shades = figures.colours(len(mean), graded=True)
+            shades = figures.colours(len(mean))
             for each, color in zip(mean, shades, strict=True):
                 axis.plot(each[x], each[y], "o", color=color)
             axis.set_ylabel(y.replace("_", " "), fontsize=8.5)
