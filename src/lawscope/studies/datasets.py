@@ -7,10 +7,10 @@ the tensors. Nothing here imports torch before that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lawscope.errors import LawscopeError
 
@@ -35,21 +35,27 @@ class Samples:
     class_names: tuple[str, ...]
 
 
-class Data(Hashable, Protocol):
+class Data:
     """Which samples a network is trained on, and tested on.
 
     ``source`` names what must be on this machine; ``find`` finds or downloads it; ``load`` returns
     the samples, always the same.
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = ""
     # The epochs of a recipe are counted in these.
     unit: ClassVar[str] = "epochs"
 
     @property
-    def source(self) -> str: ...
-    def find(self) -> None: ...
-    def load(self) -> Samples: ...
+    def source(self) -> str:
+        raise NotImplementedError
+
+    def find(self) -> None:
+        raise NotImplementedError
+
+    def load(self) -> Samples:
+        raise NotImplementedError
+
     @property
     def count(self) -> int:
         """How many training samples there are, roughly, to tell how long training takes."""
