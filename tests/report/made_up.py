@@ -46,7 +46,7 @@ def make_separation(
     weights = np.geomspace(0.4, 2.5, K)
     jitter = np.exp(0.1 * rng.standard_normal((L, K)))
     curves = log_or_nan(D) + 0.002 * rng.standard_normal((20, L))
-    fit = fit_line(D, Replicates(curves, "jackknife") if interval else None)
+    fit = fit_line(D, Replicates(curves) if interval else None)
     untrained = 12 * 1.04 ** np.arange(L)
     fields: dict[str, Any] = {
         "stations": tuple(stations),
@@ -110,7 +110,7 @@ def make_next_token(
     blocks = blocks or ["embedding", *(f"transformer.h.{i}" for i in range(len(values) - 1))]
     rng = np.random.default_rng(0)
     curves = log_or_nan(values[1:]) + 0.0005 * rng.standard_normal((5, len(values) - 1))
-    replicates = Replicates(curves, "jackknife") if interval else None
+    replicates = Replicates(curves) if interval else None
     rising = 0.96 * 1.001 ** np.arange(len(values))
     fields: dict[str, Any] = {
         "blocks": tuple(blocks),

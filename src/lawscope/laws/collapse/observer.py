@@ -267,5 +267,5 @@ def _interval(part: ClassFuzziness) -> dict[str, tuple[float, float]]:
     curve, curves = log_or_nan(np.array([part.value])), log_or_nan(part.deleted[:, None])
     if len(curves) < 2 or not (np.isfinite(curve).all() and np.isfinite(curves).all()):
         return {}
-    low, high = Replicates(curves, "jackknife").of_values(curve)[0].tolist()
+    low, high = Replicates(curves).of_values(curve)[0].tolist()
     return {"D": (low, high)}

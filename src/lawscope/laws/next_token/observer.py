@@ -163,7 +163,7 @@ class NextTokenObserver(LawObserver[NextToken]):
         pr = np.array([part.pr[i] for part in parts])
         rank = np.array([part.rank for part in parts])
         deleted = np.stack([part.deleted[:, i] for part in parts[1:]], axis=1)
-        replicates = Replicates(log_or_nan(deleted), "jackknife") if len(deleted) > 1 else None
+        replicates = Replicates(log_or_nan(deleted)) if len(deleted) > 1 else None
         fit = fit_line(pr[1:], replicates)
         verdict, reason = judge(fit, log_or_nan(pr[1:]), replicates, n, d)
         result = NextToken(

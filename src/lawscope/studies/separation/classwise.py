@@ -76,7 +76,7 @@ def fit_class(values: Any, without: Any) -> Numbers:
     from lawscope.laws.separation.verdict import judge
     from lawscope.laws.uncertainty import Replicates
 
-    curve, replicates = log_or_nan(values), Replicates(log_or_nan(without), "jackknife")
+    curve, replicates = log_or_nan(values), Replicates(log_or_nan(without))
     fit = fit_line(values, replicates)
     ends = np.stack(replicates.interval(lambda c: c, curve), axis=1)
     numbers: Numbers = drop_non_finite({

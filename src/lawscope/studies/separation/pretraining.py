@@ -64,7 +64,7 @@ def measure_part(lab: Lab, training: Training) -> Numbers:
         return {**row, "part": None}
     law, kept = lab.separation(training), int(training.copied or 0)
     again = law.replicates
-    fit = fit_line(law.values[kept:], again and Replicates(again.curves[:, kept:], again.kind))
+    fit = fit_line(law.values[kept:], again and Replicates(again.curves[:, kept:]))
     ends = {"r": fit.interval.get("pearson"), "rho": fit.interval.get("rho")}
     return {**row, "part": drop_non_finite({"r": fit.pearson, "rho": fit.rho, "interval": ends})}
 
