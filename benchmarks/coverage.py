@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lawscope.laws.line import fit_line, log_or_nan
-from lawscope.laws.uncertainty import Replicates
+from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.progress import progress
 from lawscope.statistics.class_scatter import ClassScatter
 

@@ -131,6 +131,8 @@ def test_class_names_follow_sorted_labels():
     result = ls.separation(CASE.model(), (X, 10 * Y), class_names=NAMES)
     assert result.classes.tolist() == [0, 10, 20, 30]
     assert result.class_names == ("a", "b", "c", "d")
+    some = ls.separation(CASE.model(), (X[Y != 1], Y[Y != 1]), class_names=NAMES)
+    assert some.class_names == ("a", "c", "d")
 
 
 def test_a_class_with_one_sample_is_counted_and_warned_about():

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from lawscope.laws.collapse.metrics import NC1
 from lawscope.laws.collapse.verdict import judge_collapse, merged_classes
-from lawscope.laws.line import fit_line, half_life
+from lawscope.laws.line import Replicates, fit_line, half_life
 from lawscope.laws.next_token import verdict as next_token
 from lawscope.laws.separation.verdict import RULE, advise, judge
-from lawscope.laws.uncertainty import Replicates
 
 NOISE = np.random.default_rng(0).normal(size=(8, 12))
 

@@ -9,7 +9,7 @@ import torch
 from tests.report.made_up import make_separation
 
 import lawscope as ls
-from lawscope.laws.uncertainty import Replicates
+from lawscope.laws.line import Replicates
 from lawscope.remedies.transfer_balance import TransferBalance, compute_balance, transfer_balance
 from lawscope.zoo.networks.feedforward import feedforward
 

@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 
 import lawscope as ls
 from lawscope.laws.collapse.result import Collapse
-from lawscope.laws.line import fit_line, log_or_nan
+from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.laws.next_token.result import NextToken
 from lawscope.laws.provenance import Provenance
 from lawscope.laws.report import Report
 from lawscope.laws.separation.result import Separation
-from lawscope.laws.uncertainty import Replicates
 
 NASTY = (
     "<script>alert(1)</script>",

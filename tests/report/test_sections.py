@@ -10,9 +10,8 @@ import pytest
 from made_up import FALLING, PR, make_collapse, make_next_token, make_separation
 
 from lawscope.formatting import describe_settings, short_names
-from lawscope.laws.line import fit_line
+from lawscope.laws.line import Replicates, fit_line
 from lawscope.laws.separation.verdict import judge
-from lawscope.laws.uncertainty import Replicates
 from lawscope.section import Bars, Curve, HeatMap, Lines, Section
 
 

@@ -9,7 +9,7 @@ from tests import oracles
 
 import lawscope as ls
 from lawscope.errors import LawscopeError
-from lawscope.laws.uncertainty import Replicates
+from lawscope.laws.line import Replicates
 from lawscope.statistics.class_scatter import ClassScatter
 from lawscope.statistics.folds import GroupIndex
 from lawscope.statistics.memory import STRATEGIES

@@ -74,14 +74,7 @@ def check_weighting(weighting: Any) -> None:
 
 
 def class_weights(counts: Tensor, weighting: Weighting) -> Tensor:
-    """Return π_k, shape (..., K): n_k/n, or equal over the classes that have samples.
-
-    Example:
-        >>> class_weights(torch.tensor([3, 1, 0]), "count").tolist()
-        [0.75, 0.25, 0.0]
-        >>> class_weights(torch.tensor([3, 1, 0]), "class").tolist()
-        [0.5, 0.5, 0.0]
-    """
+    """Return π_k, shape (..., K): n_k/n, or equal over the classes that have samples."""
     raw = (counts if weighting == "count" else counts > 0).to(torch.float64)
     return raw / raw.sum(dim=-1, keepdim=True)
 

@@ -212,13 +212,11 @@ class SpanSquares:
 
 
 def _leave_folds_out(counts: Tensor) -> Tensor:
-    """Return counts (K, F) of all data and without each fold that has samples, (1 + R, K, F).
-
-    A class whose samples all lie in one fold cannot be left out; it stays whole there.
-    """
+    """Return counts (K, F) of all data and without each fold that has samples, (1 + R, K, F)."""
     columns = [counts]
     for j in torch.nonzero(counts.sum(dim=0))[:, 0].tolist() if counts.shape[1] > 1 else ():
         column = counts.clone()
+        # A class whose samples all lie in one fold cannot be left out; it stays whole there.
         column[:, j] *= counts[:, j] == counts.sum(dim=1)
         columns.append(column)
     return torch.stack(columns)

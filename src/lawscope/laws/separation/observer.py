@@ -19,10 +19,9 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
-from lawscope.laws.line import fit_line, log_or_nan
+from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import MIN_STATIONS, advise, judge
-from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, merges_ranks
 from lawscope.statistics.folds import GroupIndex

@@ -56,8 +56,7 @@ def measure(lab: Lab) -> Numbers:
 def measure_part(lab: Lab, training: Training) -> Numbers:
     """Measure the law on all layers, and under ``part`` on the new ones: D_kept to the last."""
     from lawscope.documents import drop_non_finite
-    from lawscope.laws.line import fit_line
-    from lawscope.laws.uncertainty import Replicates
+    from lawscope.laws.line import Replicates, fit_line
 
     row = measured(lab, training)
     if row["D"] is None:
