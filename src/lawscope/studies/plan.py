@@ -107,16 +107,16 @@ class LanguageModelling(Task):
         self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
         note: Note | None,
     ) -> None:  # fmt: skip
-        from lawscope.training.language import Objective, train_language
+        from lawscope.training.language import train_language
 
         windows, recipe = samples_of(trainings[0].data).x, trainings[0].recipe
-        train_language(models[0], windows, recipe, Objective(self.mask), after_epoch, note)
+        train_language(models[0], windows, recipe, self.mask, after_epoch, note)
 
     def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
         """Per token, on the first windows: that is enough."""
-        from lawscope.training.language import Objective, evaluate_language
+        from lawscope.training.language import evaluate_language
 
-        return evaluate_language(model, x[:EVALUATED_WINDOWS], Objective(self.mask))
+        return evaluate_language(model, x[:EVALUATED_WINDOWS], self.mask)
 
     def seconds(self, training: Training, weights: int) -> float:
         """Multiply-adds of the windows of all steps."""
