@@ -123,7 +123,7 @@ def test_shards_merge_to_the_answer_of_one_process_which_is_printed_once(tmp_pat
 
 def test_one_process_needs_no_group(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setenv("WORLD_SIZE", "4")  # alone it is no sign of torchrun
+    monkeypatch.setenv("WORLD_SIZE", "4")  # alone it is not a sign of torchrun
     with join_processes():
         assert find_place() == (0, 1, 0)
         assert not torch.distributed.is_initialized()

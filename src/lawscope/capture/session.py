@@ -123,7 +123,7 @@ class Session:
 
         Args:
             observers: who watches.
-            optimizer: whose steps they are told of.
+            optimizer: whose steps they watch.
 
         Yields:
             The watch; ``watch.labels(y)`` names the labels of the next batch, and nothing is seen

@@ -21,7 +21,7 @@ class GroupIndex:
     position is the order in which classes were first met. Groups therefore keep their numbers
     while new classes turn up. The samples of a class are dealt to the folds in turn, so folds are
     stratified by class whatever the order of the data: one by one at first, and in longer runs
-    once a class is large, which keeps a batch within few groups. One fold is no folds.
+    once a class is large, which keeps a batch within few groups. One fold means no folds.
     """
 
     def __init__(self, folds: int = 1) -> None:

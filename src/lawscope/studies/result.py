@@ -281,7 +281,7 @@ def from_json(value: Any) -> Any:
 
 
 def _short(judged: Judged) -> dict[str, Any]:
-    """A sentence without what it does not have."""
+    """Return a sentence without the fields that are empty."""
     return {name: value for name, value in asdict(judged).items() if value != ""}
 
 

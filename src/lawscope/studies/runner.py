@@ -166,7 +166,7 @@ class Runner:
         self.results[study.name] = result
 
     def _core_seconds(self, study: PlannedStudy) -> float:
-        """What its trainings took, also those found in the store; without damaged ones."""
+        """Add up what its trainings took, also those found in the store; without damaged ones."""
         total = 0.0
         for key in study.needed:
             if (seconds := self.store.record(key).get("seconds")) is not None:

@@ -182,7 +182,7 @@ def _table(above: int = 0) -> Table:
 
 
 def _rows_of(rows: Sequence[Sequence[str]]) -> Table:
-    """The paper's table: titles first, numbers at the right."""
+    """Lay out the paper's table: titles first, numbers at the right."""
     table = _table(above=1)
     for index, title in enumerate(rows[0]):
         table.add_column(title, justify="left" if index == 0 else "right")
