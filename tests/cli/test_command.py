@@ -213,6 +213,12 @@ def mistakes(folder):
         (("scan", "net.py", "--scale", "0:1"), "--scale is about --data"),
         (("scan", "net.py", "--split", "test"), "--split is about --data"),
         (("scan", "net.py", "--laws", "separate"), "Did you mean separation?"),
+        (
+            ("scan", "net.py", "--laws", "collapse", "--stations", "bloks"),
+            "None of the laws measured (collapse) has the option --stations; leave it out, or "
+            "measure separation too.",
+        ),
+        (("scan", "net.py", "--laws", "separation", "--head", "fc"), "measure collapse too"),
         (("scan", "net.py", "--loss", "hinge"), "choose cross-entropy, mse"),
         (("scan", "net.py", "--set", "separation.wieght=3"), "separation has no setting wieght="),
         (("scan", "net.py", "--set", "separtion.folds=3"), "Did you mean separation?"),

@@ -30,7 +30,7 @@ def cases(folder: Path) -> dict[str, SimpleNamespace]:
         "few": {"target": own, "text": [folder / "short.txt"], "batch_size": 16},
         "nan": {"target": sick, "text": [folder / "long-q.txt"], "control": False},
     }
-    same = {"window": 32, "tokens": "all", "folder": None}
+    same = {"window": 32, "tokens": "all", "folder": None, "typed": ()}
     return {name: SimpleNamespace(**known | same | each) for name, each in asked.items()}
 
 

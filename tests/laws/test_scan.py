@@ -70,6 +70,22 @@ def test_what_is_not_a_choice_is_said_in_a_sentence(given, sentence):
         ls.scan(net(), list(CASE.batches()), **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            {"stations": "blocks"},
+            r"None .* \(collapse\) has a setting stations=; .* separation too",
+        ),
+        ({"statoins": "blocks"}, "No law has a setting statoins=; did you mean stations="),
+        ({"checkpoint": "c"}, "checkpoint= is for laws of text, .*; collapse is not one"),
+    ],
+)
+def test_what_the_laws_measured_do_not_have_is_a_sentence(given, sentence):
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        ls.scan(net(), list(CASE.batches()), laws=["collapse"], **given)
+
+
 def test_random_generators_are_left_as_found_also_by_a_generator():
     def drawn():
         for _, y in CASE.batches():
