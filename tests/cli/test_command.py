@@ -346,6 +346,9 @@ def test_init_writes_what_can_be_scanned_and_stations_lists_it(lawscope, tmp_pat
     assert "selected by" in out
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[0] for row in rows] == ["input", *"0123456"]
+    code, out, err = lawscope("stations", "net.py", "--data", "fashion-mnist-10x10")
+    assert code == 0, err
+    assert out.splitlines()[1].split()[:2] == ["input", "100"]
     code, out, err = lawscope("scan", "mine.py", "--json", "--no-control")
     assert code == 0, err
     assert sum(json.loads(out)["results"]["separation"]["counts"]) == 600

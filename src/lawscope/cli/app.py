@@ -18,6 +18,7 @@ from lawscope.cli.peel import peel
 from lawscope.cli.shared import (
     DEFAULT_OUT,
     AsJson,
+    DataDir,
     Out,
     Threads,
     WhichMode,
@@ -222,17 +223,26 @@ def scan(
 def list_stations(
     target: Annotated[str, typer.Argument(help="As of scan: net.py or package.module:callable.")],
     checkpoint: Weights = None,
+    data: Annotated[
+        str | None, typer.Option(help="As of scan. Without it: 'data' of the target.")
+    ] = None,
+    data_dir: DataDir = None,
+    size: Annotated[str | None, typer.Option(help="Resize images, e.g. 32x32.")] = None,
 ) -> None:
     """List the places of a network where laws can be measured, and what selects them."""
     from rich.console import Console
 
     from lawscope.capture.stations import stations
+    from lawscope.cli.data import load_data
     from lawscope.cli.scan import build_target, explain_failures, quiet_warnings
     from lawscope.report.terminal import render_frame
 
     found, model = build_target(target, checkpoint)
+    few = {"split": "train", "samples": 64, "batch_size": None, "seed": 0}
+    asked = {"data": data, "data_dir": data_dir, "size": size, "scale": "-1:1", "mean": None}
     with quiet_warnings(), explain_failures("The network or its data"):
-        table = stations(model, found.data()).table()
+        given = load_data(SimpleNamespace(**few, **asked), model)[0] if data else found.data()
+        table = stations(model, given).table()
     Console().print(render_frame(table))
 
 

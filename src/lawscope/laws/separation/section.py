@@ -60,12 +60,6 @@ def _numbers(result: Separation) -> list[KeyNumber]:
     ]
 
 
-def _names(result: Separation) -> list[str]:
-    """Return the stations; a function, which has no name of its own, with the layer before it."""
-    both = zip(result.stations, result.layers, strict=True)
-    return [f"{layer} → {name}" if layer and "()" in name else name for name, layer in both]
-
-
 def _control(result: Separation) -> Separation | None:
     """Return the untrained network where it has the same stations."""
     found = result.control
@@ -92,7 +86,7 @@ def _charts(result: Separation) -> list[Chart]:
         symbol="D",
         quantity="separation fuzziness D",
         unit=unit,
-        stations=_names(result),
+        stations=result.shown,
         values=result.values,
         interval=result.interval,
         note=" ".join(notes),
@@ -102,7 +96,7 @@ def _charts(result: Separation) -> list[Chart]:
         gains, equal = -np.diff(logs), float(logs[0] - logs[-1]) / (len(logs) - 1)
         steps = Bars(
             title=f"What each {unit} takes off log D",
-            labels=_names(result)[1:],
+            labels=result.shown[1:],
             values=gains,
             notes=[_step_words(gain, equal) for gain in gains.tolist()],
             details=[f"{count(dim)} features" for dim in result.dims[1:]],
@@ -119,7 +113,7 @@ def _charts(result: Separation) -> list[Chart]:
         x=np.arange(len(logs), dtype=np.float64),
         x_label=unit,
         y_label="fuzziness of a class",
-        ticks=_names(result),
+        ticks=result.shown,
         log=True,
         note="Weighted by their samples the classes add up to D.",
     )
@@ -140,7 +134,7 @@ def _station_table(result: Separation) -> Table:
     columns += ["95 %"] if result.interval is not None else []
     columns += ["keeps", "fitted", "residual"] + ([] if control is None else ["untrained D"])
     rows = []
-    for i, name in enumerate(_names(result)):
+    for i, name in enumerate(result.shown):
         row = [str(i), name, count(result.dims[i]), str(result.ranks[i])]
         row.append(number(result.values[i], 4))
         if result.interval is not None:

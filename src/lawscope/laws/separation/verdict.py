@@ -91,7 +91,7 @@ def advise(result: Separation) -> tuple[str, ...]:
         if not sentences and result.verdict != "holds":
             sentences += _balance(unit, curve, fit, replicates)
         rises, _ = replicates.interval(np.diff, curve)
-        rising = [result.stations[i + 1] for i in np.flatnonzero(rises > 0).tolist()]
+        rising = [result.shown[i + 1] for i in np.flatnonzero(rises > 0).tolist()]
         if rising:
             raising = f"{unit} raises" if len(rising) == 1 else f"{unit}s raise"
             sentences.append(f"{len(rising)} {raising} D: {name_some(rising, 3)}.")
@@ -107,7 +107,7 @@ def advise(result: Separation) -> tuple[str, ...]:
     if result.verdict == "does not hold" and not sentences and fit.slope < 0:
         worst = int(np.abs(fit.residuals).argmax())
         sentences.append(
-            f"D falls, but unevenly: '{result.stations[worst]}' leaves the line most, with "
+            f"D falls, but unevenly: '{result.shown[worst]}' leaves the line most, with "
             f"{np.exp(fit.residuals[worst]):.2f} times the D that equal progress would give it."
         )
     if not sentences:
@@ -141,7 +141,7 @@ def _idle_top(result: Separation, curve: FloatArray, replicates: Replicates) -> 
         return []
     change = np.exp([low[beyond], high[beyond]])
     return [
-        f"Depth beyond {unit} {beyond} ('{result.stations[beyond]}') does nothing here: the last "
+        f"Depth beyond {unit} {beyond} ('{result.shown[beyond]}') does nothing here: the last "
         f"{idle} {unit}{'s' if idle > 1 else ''} multiply D by "
         f"{np.exp(curve[-1] - curve[beyond]):.2f} [{change[0]:.2f}, {change[1]:.2f}]; a shallower "
         "network would separate as well."
