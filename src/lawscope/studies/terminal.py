@@ -146,7 +146,7 @@ def size_text(size: int) -> str:
 
 
 def _sentences(shown: section.Table) -> Table:
-    """A table of claims, questions or checks, with its verdicts in colour."""
+    """Return a table of claims, questions or checks, with its verdicts in colour."""
     table = _table()
     *columns, last = shown.columns
     for title in columns:
