@@ -175,7 +175,8 @@ class Law(Generic[R]):
     Attributes:
         name: of the law, of its public function and of ``report.<name>``.
         title: as people write it.
-        papers: names in :data:`lawscope.papers.PAPERS`.
+        papers: the one to cite first; references written out, or names in
+            :data:`lawscope.papers.PAPERS`.
         needs: what data and call must bring: "labels", "tokens", a "loss", "weights", "steps".
         settings: its settings.
         observe: makes the observer of an opened session, given settings.
