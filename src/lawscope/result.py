@@ -16,7 +16,6 @@ from lawscope.files import write_whole
 from lawscope.section import Section
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 LONG = 2**20  # letters of JSON from which long arrays are stored in a file beside it
@@ -110,15 +109,6 @@ class Result:
         if not arrays and _is_ours(beside):
             beside.unlink()  # of a longer result that was saved here before
         return path
-
-    def table(self) -> pd.DataFrame:
-        """Return the first table of the section, as text; a result may have a better one."""
-        import pandas as pd
-
-        tables = self.section().tables
-        if not tables:
-            raise LawscopeError(f"A {type(self).__name__} has no table.")
-        return pd.DataFrame(list(tables[0].rows), columns=list(tables[0].columns))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the first chart of the section.
