@@ -93,8 +93,8 @@ def test_random_generators_are_left_as_found_also_by_a_generator():
         for _, y in CASE.batches():
             yield torch.randn(len(y), 6), y
 
-    before = torch.get_rng_state()
-    ls.scan(net(), drawn())
+    model, before = net(), torch.get_rng_state()
+    ls.scan(model, drawn())
     assert torch.equal(torch.get_rng_state(), before)
 
 
