@@ -161,10 +161,6 @@ def short_names(names: Sequence[str], room: float = math.inf) -> list[str]:
     Example:
         >>> short_names(["input", "bert.encoder.layer.0.output.norm", "bert.encoder.layer.1.output.norm"])
         ['input', 'layer.0', 'layer.1']
-        >>> short_names(["layers.0", "layers.1"])
-        ['layers.0', 'layers.1']
-        >>> short_names(["conv1 → relu", "conv2 → relu#2"])
-        ['conv1 → relu', 'conv2 → relu#2']
         >>> short_names(["conv1 → relu", "conv2 → relu#2"], room=10)
         ['conv1', 'conv2']
     """  # noqa: E501

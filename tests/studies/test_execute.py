@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from lawscope.studies.execute import execute
 from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.training.optimizers import OPTIMIZERS
 from lawscope.training.recipe import Recipe
-from lawscope.training.recorders import ProgressRecorder, Recorder
+from lawscope.training.recorders import Recorder
 from lawscope.zoo.images.arrays import as_inputs
 from lawscope.zoo.images.catalogue import load
 
@@ -151,6 +152,22 @@ def test_networks_of_one_stack_keep_the_epochs_that_each_is_asked_for():
             assert run.weights[epoch].keys() == all_of_them.weights[epoch].keys()
             for name, tensor in run.weights[epoch].items():
                 assert torch.equal(tensor, all_of_them.weights[epoch][name])
+
+
+@dataclass(frozen=True)
+class ProgressRecorder(Recorder):
+    """Loss, accuracy and norm of the gradient on the batches of training."""
+
+    kind: ClassVar[str] = "progress"
+
+    def record(self, step, model, batch, loss):
+        norms = [p.grad.double().norm() for p in model.parameters() if p.grad is not None]
+        (x, y), mode = batch, model.training
+        with torch.no_grad():
+            right = (model.eval()(x).argmax(dim=-1) == y).double().mean()
+        model.train(mode)
+        norm = float(torch.stack(norms).norm())
+        return {"loss": float(loss), "accuracy": float(right), "gradient_norm": norm}
 
 
 @dataclass(frozen=True)

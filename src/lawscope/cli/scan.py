@@ -130,13 +130,6 @@ def read_set_options(options: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     Values are Python literals where they are such, lists with commas, and words otherwise; the
     law's own settings check them.
-
-    Raises:
-        LawscopeError: not of that form, or no such law.
-
-    Example:
-        >>> read_set_options(["next_token.folds=4", "next_token.targets=next,current"])
-        {'next_token': {'folds': 4, 'targets': ('next', 'current')}}
     """
     found: dict[str, dict[str, Any]] = {}
     for option in options:
