@@ -16,26 +16,19 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lawscope.laws.line import fit_line, log_or_nan
-from lawscope.laws.uncertainty import Replicates, Uncertainty
+from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.progress import progress
 from lawscope.statistics.class_scatter import ClassScatter
-from lawscope.statistics.fuzziness import bootstrap
 
 RESULTS = Path("results/coverage.json")
-LAYERS, DIM, FOLDS = 8, 20, 8
-TRIALS: dict[Uncertainty, int] = {"jackknife": 1000, "bootstrap": 200}
-# Samples of each class; the bootstrap is slow, and measured on two of them.
-SETTINGS: dict[str, dict[str, list[int]]] = {
-    "jackknife": {
-        "10 classes of 50": [50] * 10,
-        "10 classes of 100": [100] * 10,
-        "10 classes of 400": [400] * 10,
-        "3 classes of 100": [100] * 3,
-        "classes of 12, 600, 600": [12, 600, 600],
-        "5 classes of 200, 5 of 20": [200] * 5 + [20] * 5,
-    },
-    "bootstrap": {"10 classes of 100": [100] * 10, "classes of 12, 600, 600": [12, 600, 600]},
+LAYERS, DIM, FOLDS, TRIALS = 8, 20, 8, 1000
+SETTINGS = {  # samples of each class
+    "10 classes of 50": [50] * 10,
+    "10 classes of 100": [100] * 10,
+    "10 classes of 400": [400] * 10,
+    "3 classes of 100": [100] * 3,
+    "classes of 12, 600, 600": [12, 600, 600],
+    "5 classes of 200, 5 of 20": [200] * 5 + [20] * 5,
 }
 
 
@@ -69,19 +62,16 @@ class Population:
         return [noise @ m + c[y] for m, c in zip(self.maps, self.means, strict=True)], y
 
 
-def trial(population: Population, seed: int, kind: Uncertainty) -> dict[str, bool]:
+def trial(population: Population, seed: int) -> dict[str, bool]:
     """Measure one data set; which intervals hold the truth?"""
     layers, y = population.draw(seed)
-    parts, resamples = [], []
+    parts = []
     for features in layers:
-        stat = ClassScatter("held", folds=FOLDS if kind == "jackknife" else 1)
+        stat = ClassScatter("held", folds=FOLDS)
         stat.update(features, y)
         parts.append(stat.compute())
-        if kind == "bootstrap":
-            resamples.append(bootstrap(*stat.held()))
     values = np.array([p.value for p in parts])
-    rows = [p.deleted for p in parts] if kind == "jackknife" else resamples
-    replicates = Replicates(log_or_nan(np.stack(rows, axis=1)), kind)
+    replicates = Replicates(log_or_nan(np.stack([p.deleted for p in parts], axis=1)))
     fit = fit_line(values, replicates)
     truth = fit_line(population.values)
     low, high = replicates.interval(lambda c: c, np.log(values))
@@ -96,28 +86,27 @@ def trial(population: Population, seed: int, kind: Uncertainty) -> dict[str, boo
 def main() -> None:
     torch.set_num_threads(1)
     results = []
-    for kind, trials in TRIALS.items():
-        for name, counts in SETTINGS[kind].items():
-            # Ten populations, so that no single one decides.
-            populations = [Population(counts, seed) for seed in range(10)]
-            held: dict[str, int] = {}
-            with progress(f"{kind}, {name}", trials) as advance:
-                for seed in range(trials):
-                    for what, ok in trial(populations[seed % 10], seed, kind).items():
-                        held[what] = held.get(what, 0) + ok
-                    advance(1)
-            layers = [held[f"D{i}"] / trials for i in range(LAYERS)]
-            row = {
-                "uncertainty": kind,
-                "data": name,
-                "trials": trials,
-                "rho": held["rho"] / trials,
-                "pearson": held["pearson"] / trials,
-                "D": round(float(np.mean(layers)), 4),
-                "D_worst_layer": min(layers),
-            }
-            results.append(row)
-            print(row, flush=True)
+    for name, counts in SETTINGS.items():
+        # Ten populations, so that no single one decides.
+        populations = [Population(counts, seed) for seed in range(10)]
+        held: dict[str, int] = {}
+        with progress(name, TRIALS) as advance:
+            for seed in range(TRIALS):
+                for what, ok in trial(populations[seed % 10], seed).items():
+                    held[what] = held.get(what, 0) + ok
+                advance(1)
+        layers = [held[f"D{i}"] / TRIALS for i in range(LAYERS)]
+        row = {
+            "uncertainty": "jackknife",
+            "data": name,
+            "trials": TRIALS,
+            "rho": held["rho"] / TRIALS,
+            "pearson": held["pearson"] / TRIALS,
+            "D": round(float(np.mean(layers)), 4),
+            "D_worst_layer": min(layers),
+        }
+        results.append(row)
+        print(row, flush=True)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 

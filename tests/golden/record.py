@@ -98,7 +98,7 @@ def key_of(*parts):
 def separation():
     for case in cases.CASES:
         settings = one_by_one(
-            uncertainty=[None, "bootstrap"] if case.name in ("sequential", "tokens") else [None],
+            uncertainty=[None],
             weighting=["class"],
             folds=[3],
             mode=["train"] if case.name in TRAINED else [],

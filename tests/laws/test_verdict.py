@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from lawscope.laws.collapse.metrics import NC1
 from lawscope.laws.collapse.verdict import judge_collapse, merged_classes
-from lawscope.laws.line import fit_line, half_life
+from lawscope.laws.line import Replicates, fit_line, half_life
 from lawscope.laws.next_token import verdict as next_token
 from lawscope.laws.separation.verdict import RULE, advise, judge
-from lawscope.laws.uncertainty import Replicates
 
 NOISE = np.random.default_rng(0).normal(size=(8, 12))
 
@@ -22,7 +21,7 @@ NOISE = np.random.default_rng(0).normal(size=(8, 12))
 def replicates(curve, spread):
     """Jackknife replicates whose standard error is about ``spread``."""
     noise = NOISE[:, : len(curve)]
-    return Replicates(curve + spread / math.sqrt(8) * noise, "jackknife")
+    return Replicates(curve + spread / math.sqrt(8) * noise)
 
 
 def verdict(curve, spread):
@@ -64,17 +63,10 @@ def test_jackknife_interval_of_a_slope_is_students():
     folds = rng.normal(size=(10, 5))
     curve = folds.mean(axis=0)
     deleted = (folds.sum(axis=0) - folds) / 9
-    low, high = Replicates(deleted, "jackknife").interval(lambda c: c, curve)
+    low, high = Replicates(deleted).interval(lambda c: c, curve)
     width = t.ppf(0.975, 9) * folds.std(axis=0, ddof=1) / math.sqrt(10)
     assert low == pytest.approx(curve - width)
     assert high == pytest.approx(curve + width)
-
-
-def test_bootstrap_interval_is_reversed():
-    curves = np.exp(np.random.default_rng(2).normal(size=(4000, 1)))
-    low, high = Replicates(curves, "bootstrap").interval(lambda c: c, np.array([1.0]))
-    q = np.quantile(curves, [0.025, 0.975])
-    assert (low[0], high[0]) == pytest.approx((2 - q[1], 2 - q[0]))
 
 
 def test_verdict_holds_and_its_three_ways_to_fail():
@@ -143,7 +135,7 @@ def test_advice_on_granularity_risers_and_samples():
     assert any("By blocks the line is straighter" in s for s in said)
     assert any("2 layers raise D: 's2', 's4'." in s for s in advice([0, -2, -1, -4, -3, -6]))
     curve = -0.5 * np.arange(8)
-    biased = Replicates(curve - 0.05 + 0.001 * NOISE[:, :8], "jackknife")
+    biased = Replicates(curve - 0.05 + 0.001 * NOISE[:, :8])
     assert "as few as 7" in advice(curve, counts=(7, 20), again=biased)[-1]
 
 
@@ -219,7 +211,7 @@ def measured(curve, noise=1e-4, folds=5):
     """A curve of log PR with jackknife replicates that differ by ``noise``."""
     curve = np.asarray(curve, dtype=np.float64)
     wobble = np.random.default_rng(0).normal(size=(folds, len(curve)))
-    replicates = Replicates(curve + noise * (wobble - wobble.mean(axis=0)), "jackknife")
+    replicates = Replicates(curve + noise * (wobble - wobble.mean(axis=0)))
     return fit_line(np.exp(curve), replicates), curve, replicates
 
 

@@ -9,7 +9,7 @@ import torch
 from tests.report.made_up import make_separation
 
 import lawscope as ls
-from lawscope.laws.uncertainty import Replicates
+from lawscope.laws.line import Replicates
 from lawscope.remedies.transfer_balance import TransferBalance, compute_balance, transfer_balance
 from lawscope.zoo.networks.feedforward import feedforward
 
@@ -19,7 +19,7 @@ NOISE = np.random.default_rng(0).normal(size=(8, 7))
 def measured(log_values, spread=0.01):
     """A measurement of that curve whose jackknife standard error is about ``spread``."""
     curve = np.array(log_values, dtype=float)
-    again = Replicates(curve + spread / math.sqrt(8) * NOISE[:, : len(curve)], "jackknife")
+    again = Replicates(curve + spread / math.sqrt(8) * NOISE[:, : len(curve)])
     stations = ["input", *(f"layer{i}" for i in range(1, len(curve)))]
     names = ["a", "b"]
     return make_separation(np.exp(curve), stations, names, True, replicates=again)
@@ -42,7 +42,7 @@ def test_the_interval_is_students_on_the_pseudo_values():
     folds = np.random.default_rng(1).normal(size=(8, 5)) - 2.0 * np.arange(5)
     curve, deleted = folds.mean(axis=0), (folds.sum(axis=0) - folds) / 7
     result = make_separation(
-        np.exp(curve), list("01234"), ["a", "b"], True, replicates=Replicates(deleted, "jackknife")
+        np.exp(curve), list("01234"), ["a", "b"], True, replicates=Replicates(deleted)
     )
     per_fold = (folds[:, 0] - folds[:, 3]) / 3
     width = t.ppf(0.975, 7) * per_fold.std(ddof=1) / math.sqrt(8)

@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 
 import lawscope as ls
 from lawscope.laws.collapse.result import Collapse
-from lawscope.laws.line import fit_line, log_or_nan
+from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.laws.next_token.result import NextToken
 from lawscope.laws.provenance import Provenance
 from lawscope.laws.report import Report
 from lawscope.laws.separation.result import Separation
-from lawscope.laws.uncertainty import Replicates
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -46,7 +45,7 @@ def make_separation(
     weights = np.geomspace(0.4, 2.5, K)
     jitter = np.exp(0.1 * rng.standard_normal((L, K)))
     curves = log_or_nan(D) + 0.002 * rng.standard_normal((20, L))
-    fit = fit_line(D, Replicates(curves, "jackknife") if interval else None)
+    fit = fit_line(D, Replicates(curves) if interval else None)
     untrained = 12 * 1.04 ** np.arange(L)
     fields: dict[str, Any] = {
         "stations": tuple(stations),
@@ -110,7 +109,7 @@ def make_next_token(
     blocks = blocks or ["embedding", *(f"transformer.h.{i}" for i in range(len(values) - 1))]
     rng = np.random.default_rng(0)
     curves = log_or_nan(values[1:]) + 0.0005 * rng.standard_normal((5, len(values) - 1))
-    replicates = Replicates(curves, "jackknife") if interval else None
+    replicates = Replicates(curves) if interval else None
     rising = 0.96 * 1.001 ** np.arange(len(values))
     fields: dict[str, Any] = {
         "blocks": tuple(blocks),

@@ -10,9 +10,8 @@ import pytest
 from made_up import FALLING, PR, make_collapse, make_next_token, make_separation
 
 from lawscope.formatting import describe_settings, short_names
-from lawscope.laws.line import fit_line
+from lawscope.laws.line import Replicates, fit_line
 from lawscope.laws.separation.verdict import judge
-from lawscope.laws.uncertainty import Replicates
 from lawscope.section import Bars, Curve, HeatMap, Lines, Section
 
 
@@ -69,7 +68,7 @@ def test_a_rising_curve_is_said_to_rise() -> None:
     """D growing 136-fold was printed as falling by a factor of 0.00734, and R as 25214 %."""
     values = np.geomspace(1, 136, 6)
     curves = np.log(values) + 0.001 * np.random.default_rng(0).normal(size=(10, 6))
-    replicates = Replicates(curves, "jackknife")
+    replicates = Replicates(curves)
     verdict, reason = judge(fit_line(values, replicates), np.log(values), replicates)
     assert verdict == "does not hold"
     assert "rises by a factor of 136" in reason

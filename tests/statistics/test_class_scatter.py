@@ -9,7 +9,7 @@ from tests import oracles
 
 import lawscope as ls
 from lawscope.errors import LawscopeError
-from lawscope.laws.uncertainty import Replicates
+from lawscope.laws.line import Replicates
 from lawscope.statistics.class_scatter import ClassScatter
 from lawscope.statistics.folds import GroupIndex
 from lawscope.statistics.memory import STRATEGIES
@@ -124,7 +124,7 @@ def test_the_interval_of_a_class_of_one_sample_is_near_its_value(strategy):
     x += torch.randn(4, 16, dtype=torch.float64, generator=generator)[y]
     y[0] = 9
     part = feed(ClassScatter(strategy, folds=8), x, y, [100]).compute()
-    low, high = Replicates(np.log(part.deleted)[:, None], "jackknife").interval(
+    low, high = Replicates(np.log(part.deleted)[:, None]).interval(
         lambda c: c, np.log([part.value])
     )
     assert low[0] < np.log(part.value) < high[0]

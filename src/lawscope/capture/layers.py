@@ -45,11 +45,9 @@ def find_layers(found: Trace) -> dict[Seen, str]:
 
 
 def _data_input(operations: list[Operation], position: int) -> int | None:
-    """Return the operation a weight reads from; the outputs of one operation are one.
-
-    The first: what comes after, such as a mask or the memory of a decoder, serves every layer.
-    """
+    """Return the operation a weight reads from; the outputs of one operation are one."""
     inputs = operations[position].inputs
+    # What comes after the first, such as a mask or the memory of a decoder, serves every layer.
     first = next((s for s in inputs if operations[s].origin == "data"), None)
     return first if first is None or not operations[first].part else operations[first].inputs[0]
 

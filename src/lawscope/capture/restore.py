@@ -129,10 +129,7 @@ def eager() -> Iterator[None]:
 
 
 def _keep_attributes(module: nn.Module, stack: ExitStack) -> None:
-    """Keep attributes, buffers and submodules, and what is in tensors, lists, sets and dicts.
-
-    A network may count its calls, keep what it saw, or register a new part when it first runs.
-    """
+    """Keep attributes, buffers and submodules, and what is in tensors, lists, sets and dicts."""
     attributes = vars(module)
     for value in (attributes, *attributes.values(), *module._buffers.values()):
         # Emptied first, then filled: the stack is worked from its end.
@@ -146,13 +143,10 @@ def _keep_attributes(module: nn.Module, stack: ExitStack) -> None:
 
 
 def _keep_modes(modules: list[nn.Module], stack: ExitStack) -> None:
-    """Keep modes, to be put back by ``train()``, which may be the module's own.
-
-    An adapter's own ``train()`` may merge its weights in eval mode and take them apart again;
-    what that rounds off is put back too.
-    """
+    """Keep modes, to be put back by ``train()``, which may be the module's own."""
     for module in modules:
         if type(module).train is not nn.Module.train:
+            # An adapter's may merge its weights in eval mode and take them apart again, rounded.
             for parameter in module.parameters(recurse=False):
                 stack.callback(_put_back, parameter.data, parameter.detach().clone())
 

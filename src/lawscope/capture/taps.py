@@ -211,11 +211,8 @@ class Reader(TorchFunctionMode):
         return self.calls[place, path, function]
 
     def _apart(self, location: Location, output: Any) -> Any:
-        """Return a copy of an output whose gradient is wanted, for the network to go on with.
-
-        What is a view, as a linear layer's output of a sequence is, leaves the graph when it is
-        overwritten in place.
-        """
+        """Return a copy of an output whose gradient is wanted, for the network to go on with."""
+        # A view, as a linear layer's output of a sequence, leaves the graph when overwritten.
         taps = self.taps.get(location, ()) if self.open else ()
         wanted = any(tap.what == "output gradient" for tap in taps)
         return output.clone() if wanted and isinstance(output, Tensor) else output

@@ -238,14 +238,11 @@ class _Tracer(TorchFunctionMode):
         return position
 
     def source(self, tensor: Tensor) -> int | None:
-        """Return the operation whose result a tensor is, one per tensor and state.
-
-        A second output gets an operation of its own when it is used; so does a tensor that was
-        written into behind our back, through a view or inside a module.
-        """
+        """Return the operation whose result a tensor is, one per tensor and state."""
         made = self.made.get(id(tensor))
         if made is None or (made.number == 0 and made.version == _version(tensor)):
             return None if made is None else made.position
+        # A second output in use, or a tensor that a view or a module wrote into, gets its own.
         whole = self.operations[made.position]
         changed = Operation(
             "other" if made.number else "pass",

@@ -123,7 +123,7 @@ def scan(
     head: Annotated[
         str | None, _laws("The head to measure, where the network has several.")
     ] = None,
-    uncertainty: Annotated[str, _laws("Interval by jackknife, bootstrap, or none.")] = "jackknife",
+    uncertainty: Annotated[str, _laws("Interval by jackknife, or none.")] = "jackknife",
     memory: Annotated[str, _laws("Budget for the statistics.")] = "512MB",
     set_: Annotated[
         list[str] | None,

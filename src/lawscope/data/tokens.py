@@ -361,10 +361,8 @@ def within_limits(model: nn.Module, ids: Tensor) -> Iterator[None]:
 
 
 def _choose_windows(batch: TokenBatch) -> Tensor:
-    """Return, of the text in windows of a few tokens, those with most different ones.
-
-    Equal tokens, and padding above all, have features so much alike that any norm would fit them.
-    """
+    """Return, of the text in windows of a few tokens, those with most different ones."""
+    # Equal tokens, and padding above all, have features so alike that any norm would fit them.
     length = min(FEW_TOKENS, batch.ids.shape[1])
     ids = batch.ids.masked_fill(~batch.real, -1).unfold(1, length, length).flatten(0, 1)
     in_order = ids.sort(dim=1).values

@@ -100,12 +100,7 @@ def read_tokens_of(text: Iterable[str], encode: Encode, most: int | None = None)
 
 
 def pack(ids: Tensor, length: int, frame: Frame = Frame()) -> Windows:  # noqa: B008
-    """Cut ids into windows of ``length``, the frame included; what is left at the end is dropped.
-
-    Example:
-        >>> pack(torch.arange(7), 4, Frame(before=(9,))).ids.tolist()
-        [[9, 0, 1, 2], [9, 3, 4, 5]]
-    """
+    """Cut ids into windows of ``length``, the frame included; the rest at the end is dropped."""
     step = length - len(frame)
     if step < 2:
         raise LawscopeError(

@@ -192,12 +192,7 @@ class Law(Generic[R]):
 
 
 def decide(answers: list[Answer]) -> tuple[Verdict, str]:
-    """Return one verdict on several conditions: all must be certain; one certain no decides.
-
-    Example:
-        >>> decide([(True, "it falls"), (None, "r is uncertain")])
-        ('cannot be told', 'r is uncertain')
-    """
+    """Return one verdict on several conditions: all must be certain; one certain no decides."""
     for certain, sentence in answers:
         if certain is False:
             return "does not hold", sentence

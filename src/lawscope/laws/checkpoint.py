@@ -20,6 +20,7 @@ from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.files import whole_or_not_at_all
 from lawscope.laws.provenance import hash_weights
+from lawscope.statistics.base import select_prefixed
 
 SAVE_SECONDS = 30.0
 SAVE_SHARE = 20  # a save takes at most a twentieth of the time
@@ -147,11 +148,6 @@ def _identity(observers: Mapping[str, Any], rank: str) -> dict[str, str]:
         "weights": hash_weights(model),
         "settings": _as_text({**vars(first.settings), **beside}),
     }
-
-
-def select_prefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose name has this prefix, without it."""
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def _as_text(value: Any) -> str:

@@ -34,15 +34,7 @@ def check_held(held: int, memory: int) -> None:
 
 
 def class_names_of(given: Sequence[str] | None, classes: IntArray) -> tuple[str, ...]:
-    """Return names of the sorted labels: those given, in order or by label, or labels as text.
-
-    Example:
-        >>> import numpy as np
-        >>> class_names_of(["cat", "dog"], np.array([3, 7]))
-        ('cat', 'dog')
-        >>> class_names_of(["ant", "bee", "cat"], np.array([0, 2]))
-        ('ant', 'cat')
-    """
+    """Return names of the sorted labels: those given, in order or by label, or labels as text."""
     if given is None:
         return tuple(str(c) for c in classes)
     _check_list(given)

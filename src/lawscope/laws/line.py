@@ -1,8 +1,9 @@
-"""The straight line log D_l = intercept + slope·l that the laws are about."""
+"""The straight line log D_l = intercept + slope·l that the laws are about, and its intervals."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +12,36 @@ import numpy as np
 from lawscope.arrays import FloatArray
 from lawscope.formatting import between, fixed
 from lawscope.laws.base import Answer
-from lawscope.laws.uncertainty import Replicates
 from lawscope.section import Chart, Curve, KeyNumber
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """A measured curve measured again without each fold of the data."""
+
+    curves: FloatArray  # log D without fold f in row f, shape (F, L)
+
+    def interval(
+        self, statistic: Callable[[FloatArray], FloatArray], curve: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the 95 % interval of ``statistic(curve)``, corrected for bias to first order.
+
+        Pseudo-values p_f = F·θ − (F−1)·θ₍₋f₎ have mean θ minus its estimated bias and standard
+        error sd(p)/√F; the interval is mean ± t₍F−1₎ · standard error. D is biased low when classes
+        are small (noise in the class means inflates SSb), so the interval need not be centred on
+        the measured value. Both ends have the shape of the statistic, and NaN where it has.
+        """
+        from scipy.stats import t
+
+        again, folds = np.stack([statistic(row) for row in self.curves]), len(self.curves)
+        pseudo = folds * statistic(curve) - (folds - 1) * again
+        centre, error = pseudo.mean(axis=0), pseudo.std(axis=0, ddof=1) / np.sqrt(folds)
+        width = float(t.ppf(0.975, folds - 1)) * error
+        return centre - width, centre + width
+
+    def of_values(self, curve: FloatArray) -> FloatArray:
+        """Return the 95 % interval of the values whose logarithms are ``curve``, shape (L, 2)."""
+        return np.exp(np.stack(self.interval(lambda c: c, curve), axis=1))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,11 +89,6 @@ def fit_line(values: FloatArray, replicates: Replicates | None = None) -> LineFi
     """Fit log D_l ≈ log D_0 + l·log ρ to D per station, with the intervals of ``replicates``.
 
     Where D is not a positive number it has no logarithm, and the fit is not a number either.
-
-    Example:
-        >>> fit = fit_line(np.array([8.0, 4.0, 2.0, 1.0]))
-        >>> round(fit.rho, 12), round(fit.half_life, 12), round(fit.pearson, 12)
-        (0.5, 1.0, -1.0)
     """
     log_values = log_or_nan(values)
     slope, intercept, pearson = line_numbers(log_values)

@@ -135,3 +135,8 @@ class Statistic(ABC):
                     f"{name} is {ours.get(name)!r} here and {theirs.get(name)!r} in {what}; only "
                     "statistics of the same settings belong together."
                 )
+
+
+def select_prefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose name has this prefix, without it."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -181,7 +181,7 @@ class ClassScatter(Statistic):
 
     @guarded
     def held(self) -> tuple[Tensor, Tensor]:
-        """Return all held features (n, d) and the class position of each, for a bootstrap."""
+        """Return all held features (n, d) and the class position of each."""
         features, groups = zip(*self._held, strict=True)
         return torch.cat(features), torch.cat(groups) // self.index.folds
 

@@ -6,24 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 # Runs double once every fold holds (per class) 8, 32, 128 and 512 samples, so that folds of one
 # class never differ by more than a quarter, and a small class is spread as widely as can be.
 _FULL = np.array([0, 8, 32, 128, 512])
 _RUN = np.array([1, 2, 4, 8, 16])
-
-
-def find_fold(number: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
-    """Return the fold of the j-th sample of a class, counted from 0.
-
-    Example:
-        >>> find_fold(np.array([0, 1, 2, 3, 15, 16, 17, 18, 19, 20]), 2).tolist()
-        [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
-    """
-    stage = np.searchsorted(_FULL * folds, number, side="right") - 1
-    return np.asarray((number - _FULL[stage] * folds) // _RUN[stage] % folds)
 
 
 class GroupIndex:
@@ -34,13 +22,6 @@ class GroupIndex:
     while new classes turn up. The samples of a class are dealt to the folds in turn, so folds are
     stratified by class whatever the order of the data: one by one at first, and in longer runs
     once a class is large, which keeps a batch within few groups. One fold is no folds.
-
-    Example:
-        >>> index = GroupIndex(folds=2)
-        >>> index.assign(torch.tensor([7, 7, -3, 7])).tolist()
-        [2, 3, 0, 2]
-        >>> index.classes
-        [-3, 7]
     """
 
     def __init__(self, folds: int = 1) -> None:
@@ -74,7 +55,9 @@ class GroupIndex:
         number[order] = np.arange(len(array)) + np.repeat(begin, counts)
         for position, count in zip(at, counts.tolist(), strict=True):
             self._seen[position] += count
-        return torch.from_numpy(positions[inverse] * self.folds + find_fold(number, self.folds))
+        stage = np.searchsorted(_FULL * self.folds, number, side="right") - 1
+        fold = (number - _FULL[stage] * self.folds) // _RUN[stage] % self.folds
+        return torch.from_numpy(positions[inverse] * self.folds + fold)
 
     def adopt(self, classes: Sequence[int], dealt: Sequence[int] | None = None) -> None:
         """Take over a class order, and how many samples of each class are dealt already."""

@@ -1,14 +1,13 @@
-"""D = Tr(SSw SSb⁺) of plain features, as in He & Su 2023, and its bootstrap."""
+"""D = Tr(SSw SSb⁺) of plain features, as in He & Su 2023."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
 from lawscope.precision import without_autocast
 from lawscope.statistics.features import as_features, as_labels
@@ -18,7 +17,6 @@ WEIGHTINGS = ("count", "class")
 
 # Above this the class means differ by the rounding of float64 only, and D has no meaning.
 LARGEST = 1e26
-BOOTSTRAPS, SEED = 400, 0
 
 
 def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> float:
@@ -62,8 +60,8 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         if not bool(sums.isfinite().all()):
             raise LawscopeError("The features contain NaN or infinite values; clean them first.")
         means, weights = sums / counts[:, None], class_weights(counts, weighting)
-        whitening = whiten_between(means, weights)
-        matrix = whitening.matrix[: int(whitening.rank)]
+        matrix, rank = whiten_between(means, weights)
+        matrix = matrix[: int(rank)]
         deviations = x @ matrix.T - (means @ matrix.T)[position]
         value = float((weights / counts)[position] @ deviations.square().sum(dim=1))
     return value if len(matrix) and value <= LARGEST else float("nan")
@@ -76,28 +74,15 @@ def check_weighting(weighting: Any) -> None:
 
 
 def class_weights(counts: Tensor, weighting: Weighting) -> Tensor:
-    """Return π_k, shape (..., K): n_k/n, or equal over the classes that have samples.
-
-    Example:
-        >>> class_weights(torch.tensor([3, 1, 0]), "count").tolist()
-        [0.75, 0.25, 0.0]
-        >>> class_weights(torch.tensor([3, 1, 0]), "class").tolist()
-        [0.5, 0.5, 0.0]
-    """
+    """Return π_k, shape (..., K): n_k/n, or equal over the classes that have samples."""
     raw = (counts if weighting == "count" else counts > 0).to(torch.float64)
     return raw / raw.sum(dim=-1, keepdim=True)
 
 
-class Whitening(NamedTuple):
-    """SSb⁺ = AᵀA of one or several sets of class means."""
+def whiten_between(means: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return A (..., K, d) with SSb⁺ = AᵀA, and the rank of SSb, beyond which rows of A are zero.
 
-    matrix: Tensor  # A, shape (..., K, d); rows beyond the rank are zero
-    rank: Tensor  # of SSb, shape (...)
-
-
-def whiten_between(means: Tensor, weights: Tensor) -> Whitening:
-    """Return A with SSb⁺ = AᵀA, by a thin SVD of the weighted, centred class means (..., K, d).
-
+    By a thin SVD of the weighted, centred class means, of one or several sets (..., K, d).
     With B = √π_k (x̄_k − x̄), shape K×d, SSb = BᵀB (He & Su 2023, eq. 1). From B = U S Vᵀ follows
     SSb⁺ = V S⁻² Vᵀ, so A = S⁻¹Vᵀ. Singular values below max(K, d)·ε·(S_max + |x̄|) count as zero,
     as does the K-th. A pseudo-inverse of the d×d matrix would square the condition number.
@@ -113,44 +98,4 @@ def whiten_between(means: Tensor, weights: Tensor) -> Whitening:
     # K centred means span K − 1 directions at most: what is left of another is rounding.
     kept[..., means.shape[-2] - 1 :] = False
     inverse = torch.where(kept, singular.reciprocal(), 0.0)
-    return Whitening(inverse[..., None] * left.mT, kept.sum(dim=-1))
-
-
-def bootstrap(
-    features: Tensor,
-    positions: Tensor,
-    weighting: Weighting = "count",
-    resamples: int = BOOTSTRAPS,
-) -> FloatArray:
-    """Return D of ``resamples`` data sets drawn with replacement within each class.
-
-    The draws depend on the seed and on the labels alone, so that stations over the same samples
-    are resampled together and their D stay paired. A resample is a vector of counts w_i; then
-    x̄_k = Σ w_i x_i / n_k and D = Σ π_k/n_k Σ w_i ‖A(x_i − x̄_k)‖². ``positions`` are of classes.
-    """
-    x = features.to(torch.float64)
-    x = x - x.mean(dim=0)
-    if x.shape[1] > len(x):
-        # n points span n dimensions at most, and D does not change under rotation.
-        x = torch.linalg.qr(x.T)[1].T
-    positions = positions.to(x.device)
-    counts = torch.bincount(positions)
-    generator = torch.Generator().manual_seed(SEED)
-    weights = torch.zeros(len(x), resamples, dtype=torch.float64, device="cpu")
-    means = x.new_zeros(resamples, len(counts), x.shape[1])
-    for k, count in enumerate(counts.tolist()):
-        rows = torch.nonzero(positions.cpu() == k)[:, 0]
-        drawn = torch.randint(count, (resamples, count), generator=generator, device="cpu")
-        drawn_counts = torch.zeros(resamples, count, dtype=torch.float64, device="cpu")
-        drawn_counts.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=torch.float64))
-        weights[rows] = drawn_counts.T
-        means[:, k] = drawn_counts.to(x.device) @ x[rows.to(x.device)] / count
-    weights = weights.to(x.device)
-    shares = class_weights(counts, weighting)
-    per_sample = (shares / counts)[positions]
-    values = np.empty(resamples)
-    for b in range(resamples):
-        matrix = whiten_between(means[b], shares).matrix
-        deviation = x @ matrix.T - (means[b] @ matrix.T)[positions]
-        values[b] = float((weights[:, b] * per_sample) @ deviation.square().sum(dim=1))
-    return values
+    return inverse[..., None] * left.mT, kept.sum(dim=-1)

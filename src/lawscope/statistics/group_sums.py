@@ -169,9 +169,9 @@ class Span:
         self.columns = len(self.kept)
         self.class_means = average_folds(means, self.kept[:1])[0]
         self.weights = class_weights(self.kept[0].sum(dim=1), weighting)
-        whitening = whiten_between(self.class_means, self.weights)
-        self.rank = int(whitening.rank)
-        self.matrix = whitening.matrix[: self.rank]
+        matrix, whole_rank = whiten_between(self.class_means, self.weights)
+        self.rank = int(whole_rank)
+        self.matrix = matrix[: self.rank]
         self.centres = self.matrix @ self.class_means.T
         owners = [0] * self.rank
         if self.columns > 1:
@@ -179,10 +179,11 @@ class Span:
             wide = means.shape[1] > len(means)
             basis, upper = torch.linalg.qr(means.T) if wide else (None, means.T)
             fold_means = average_folds(upper.T, self.kept[1:])
-            found = whiten_between(fold_means, self.weights.expand(len(fold_means), -1))
+            weights = self.weights.expand(len(fold_means), -1)
+            matrix, ranks = whiten_between(fold_means, weights)
             # Rows beyond the largest rank are zero everywhere.
-            rank = int(found.rank.max())
-            matrix = found.matrix[:, :rank]
+            rank = int(ranks.max())
+            matrix = matrix[:, :rank]
             self.centres = torch.cat([self.centres, (matrix @ fold_means.mT).flatten(0, 1)])
             matrix = matrix.flatten(0, 1)
             matrix = matrix if basis is None else matrix @ basis.T
@@ -211,13 +212,11 @@ class SpanSquares:
 
 
 def _leave_folds_out(counts: Tensor) -> Tensor:
-    """Return counts (K, F) of all data and without each fold that has samples, (1 + R, K, F).
-
-    A class whose samples all lie in one fold cannot be left out; it stays whole there.
-    """
+    """Return counts (K, F) of all data and without each fold that has samples, (1 + R, K, F)."""
     columns = [counts]
     for j in torch.nonzero(counts.sum(dim=0))[:, 0].tolist() if counts.shape[1] > 1 else ():
         column = counts.clone()
+        # A class whose samples all lie in one fold cannot be left out; it stays whole there.
         column[:, j] *= counts[:, j] == counts.sum(dim=1)
         columns.append(column)
     return torch.stack(columns)

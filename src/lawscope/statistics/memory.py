@@ -16,12 +16,7 @@ _UNITS = {"T": 10**12, "G": 10**9, "M": 10**6, "K": 10**3, "": 1}
 
 
 def parse_memory(memory: str | int | float) -> int:
-    """Return the bytes in a budget such as ``"2GB"``.
-
-    Example:
-        >>> parse_memory("1.5 GB")
-        1500000000
-    """
+    """Return the bytes in a budget such as ``"2GB"``."""
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)I?B?\s*", str(memory).upper())
     size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if size <= 0:

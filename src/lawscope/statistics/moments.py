@@ -92,14 +92,11 @@ def choose_basis(rows: Tensor, tolerance: float) -> FeatureBasis:
 
 
 def _whiten(centred: Tensor, shift: Tensor, tolerance: float) -> FeatureBasis:
-    """Return coordinates in which centred rows (m, d) are uncorrelated and of unit size.
-
-    Directions below the tolerance are rounding, or appear in later rows only; they are left at
-    the size of the largest.
-    """
+    """Return coordinates in which centred rows (m, d) are uncorrelated and of unit size."""
     scale = centred.norm(dim=0)
     scale = torch.where(scale > 0, scale, 1.0)
     _, singular, right = torch.linalg.svd(centred / scale, full_matrices=False)
+    # Others are rounding, or appear in later rows only: left at the size of the largest.
     real = singular > tolerance * singular[0]
     sizes = torch.where(real, singular, singular[0]) / len(centred) ** 0.5
     matrix = right.T / scale[:, None] / sizes

@@ -40,13 +40,6 @@ class NearestMean(Statistic):
         weight: the classifier, shape (rows, p), rows ≥ K.
         bias: shape (rows,), or None.
         rows: row of the classifier that each class has, shape (K,).
-
-    Example:
-        >>> means = torch.tensor([[0.0], [4.0]])
-        >>> stat = NearestMean(means, torch.tensor([[-1.0], [1.0]]), None, torch.tensor([0, 1]))
-        >>> stat.update(torch.tensor([[-1.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
-        >>> stat.compute().disagreeing.tolist()
-        [1, 0]
     """
 
     def __init__(self, means: Tensor, weight: Tensor, bias: Tensor | None, rows: Tensor) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lawscope.errors import LawscopeError
-from lawscope.statistics.base import Statistic, guarded
+from lawscope.statistics.base import Statistic, guarded, select_prefixed
 from lawscope.statistics.moments import CoMoments, FeatureBasis, choose_basis, find_rank_tolerance
 from lawscope.statistics.regression import Regression, regress
 from lawscope.statistics.row_buffer import RowBuffer
@@ -45,13 +45,6 @@ class PredictionMoments(Statistic):
         token_bytes: budget for the sums per token type of each target; 0 for none.
         dtype: of the features as the network makes them; sets what counts as rounding.
         device: where the features, and so the sums, live.
-
-    Example:
-        >>> statistic = PredictionMoments(1)
-        >>> x = torch.arange(100.0)[:, None]
-        >>> statistic.update(x, 3 * x + 1, torch.zeros(100, dtype=torch.int64))
-        >>> float(statistic.compute().pr[0]) < 1e-12
-        True
     """
 
     def __init__(
@@ -151,12 +144,13 @@ class PredictionMoments(Statistic):
         return state
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
-        self.moments.load(_under(state, "moments."))
-        basis = {k: v.to(self.moments.zz, copy=True) for k, v in _under(state, "basis.").items()}
+        self.moments.load(select_prefixed(state, "moments."))
+        saved = select_prefixed(state, "basis.")
+        basis = {k: v.to(self.moments.zz, copy=True) for k, v in saved.items()}
         self.basis = FeatureBasis(**basis) if basis else None
         self.target_shift = state["target_shift"].clone()
         for i, sums in enumerate(self.tokens):
-            sums.load(_under(state, f"tokens{i}."))
+            sums.load(select_prefixed(state, f"tokens{i}."))
         if "features" in state:
             self.update(state["features"].to(self.device), state["targets"], state["folds"])
 
@@ -188,8 +182,3 @@ class PredictionMoments(Statistic):
                 for i, sums in enumerate(self.tokens):
                     sums.update(targets[part, i], z)
             start += size
-
-
-def _under(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the part of a state under a prefix."""
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -14,14 +14,7 @@ Rows = tuple[Tensor, ...]
 
 
 class RowBuffer:
-    """Joins small batches: a product of few rows spends its time on being called.
-
-    Example:
-        >>> buffer = RowBuffer(capacity=6)
-        >>> one, label = torch.ones(1, 2), torch.tensor([0])
-        >>> [len(buffer.append(one, label)) for _ in range(4)], len(buffer.flush())
-        ([0, 0, 1, 0], 1)
-    """
+    """Joins small batches: a product of few rows spends its time on being called."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity

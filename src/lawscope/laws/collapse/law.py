@@ -36,8 +36,8 @@ class CollapseSettings(Settings):
         "data; those of the data without it.",
         convert=lambda counts: None if counts is None else check_counts(counts),
     )
-    uncertainty: Literal["jackknife", "bootstrap"] | None = option(
-        "jackknife", "for an interval of NC1, which is always that of the jackknife; or None."
+    uncertainty: Literal["jackknife"] | None = option(
+        "jackknife", "for an interval of NC1, by leaving out folds; or None."
     )
     memory: str | int = option(
         DEFAULT_MEMORY,

@@ -20,23 +20,10 @@ from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_held, class_names_of, find_labels
-from lawscope.laws.collapse.metrics import (
-    NC1,
-    NC2,
-    Energies,
-    bias_share,
-    cdnv,
-    centred,
-    centred_energies,
-    cosines,
-    minority_cosine,
-    self_duality,
-    shape_of,
-)
+from lawscope.laws.collapse import metrics
 from lawscope.laws.collapse.result import Collapse, HeadFacts, Predicted
 from lawscope.laws.collapse.verdict import advise_collapse, judge_collapse
-from lawscope.laws.line import log_or_nan
-from lawscope.laws.uncertainty import Replicates
+from lawscope.laws.line import Replicates, log_or_nan
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, gathered, merges_ranks
 from lawscope.statistics.folds import GroupIndex
@@ -130,16 +117,16 @@ class CollapseObserver(LawObserver[Collapse]):
         counts = self._training_counts(part)
         minority = find_minority(counts)
         squares = np.square(weights).sum(axis=1), found.squares / found.counts
-        energies = Energies(*(float(each.mean()) for each in squares))
-        nc1 = NC1(part.value, part.value / len(means), cdnv(means, variances))
-        nc2 = NC2(shape_of(centred(means)), shape_of(weights))
-        nc3, missed = self_duality(weights, means), int(found.disagreeing.sum())
+        energies = metrics.Energies(*(float(each.mean()) for each in squares))
+        nc1 = metrics.NC1(part.value, part.value / len(means), metrics.cdnv(means, variances))
+        nc2 = metrics.NC2(metrics.shape_of(metrics.centred(means)), metrics.shape_of(weights))
+        nc3, missed = metrics.self_duality(weights, means), int(found.disagreeing.sum())
         nc4 = missed / self.samples
         wilson = binomtest(missed, self.samples).proportion_ci(method="wilson")
         interval = {"nc4": (float(wilson.low), float(wilson.high)), **_interval(part)}
         prediction, no_prediction, doubts = predict(counts, energies)
         predicted = None if prediction is None else predicted_numbers(prediction, minority)
-        angles = cosines(weights)
+        angles = metrics.cosines(weights)
         verdict, reason = judge_collapse(nc1, angles, nc3, nc4, interval, predicted)
         bias = None if head.bias is None else head.bias.numpy()[part.classes]
         result = Collapse(
@@ -148,10 +135,10 @@ class CollapseObserver(LawObserver[Collapse]):
             nc3=nc3,
             nc4=nc4,
             minority=minority,
-            minority_cosine=minority_cosine(weights, means, minority),
+            minority_cosine=metrics.minority_cosine(weights, means, minority),
             energies=energies,
-            centred_energies=centred_energies(weights, means, variances),
-            bias_share=0.0 if bias is None else bias_share(bias, weights, means),
+            centred_energies=metrics.centred_energies(weights, means, variances),
+            bias_share=0.0 if bias is None else metrics.bias_share(bias, weights, means),
             interval=interval,
             prediction=prediction,
             no_prediction=no_prediction,
@@ -168,7 +155,7 @@ class CollapseObserver(LawObserver[Collapse]):
             class_accuracy=found.correct / found.counts,
             nearest_accuracy=float(found.nearest_correct.sum() / self.samples),
             classifier_cosines=angles,
-            mean_cosines=cosines(centred(means)),
+            mean_cosines=metrics.cosines(metrics.centred(means)),
             verdict=verdict,
             reason=reason,
             settings=self._describe(),
@@ -241,7 +228,7 @@ class CollapseObserver(LawObserver[Collapse]):
         }
 
 
-def predict(counts: FloatArray, energies: Energies) -> tuple[Peeled | None, str, list[str]]:
+def predict(counts: FloatArray, energies: metrics.Energies) -> tuple[Peeled | None, str, list[str]]:
     """Return the Layer-Peeled Model's prediction, or None and why, and what the solver warns of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LawscopeWarning)
@@ -255,9 +242,9 @@ def predicted_numbers(prediction: Peeled, minority: IntArray) -> Predicted:
     """Return NC2, NC3 and the minority cosines at the optimum, as measured on a network."""
     weights, features = prediction.weights(), prediction.features()
     return Predicted(
-        NC2(shape_of(centred(features)), shape_of(weights)),
-        self_duality(weights, features),
-        minority_cosine(weights, features, minority),
+        metrics.NC2(metrics.shape_of(metrics.centred(features)), metrics.shape_of(weights)),
+        metrics.self_duality(weights, features),
+        metrics.minority_cosine(weights, features, minority),
         prediction.cosines,
     )
 
@@ -267,5 +254,5 @@ def _interval(part: ClassFuzziness) -> dict[str, tuple[float, float]]:
     curve, curves = log_or_nan(np.array([part.value])), log_or_nan(part.deleted[:, None])
     if len(curves) < 2 or not (np.isfinite(curve).all() and np.isfinite(curves).all()):
         return {}
-    low, high = Replicates(curves, "jackknife").of_values(curve)[0].tolist()
+    low, high = Replicates(curves).of_values(curve)[0].tolist()
     return {"D": (low, high)}

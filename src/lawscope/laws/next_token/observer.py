@@ -22,11 +22,10 @@ from lawscope.data.tokens import TokenRows, TokenSource
 from lawscope.errors import LawscopeError, memory_error_as_sentence
 from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
-from lawscope.laws.checkpoint import select_prefixed
-from lawscope.laws.line import fit_line, log_or_nan
+from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.laws.next_token.result import NextToken
 from lawscope.laws.next_token.verdict import advise, judge
-from lawscope.laws.uncertainty import Replicates
+from lawscope.statistics.base import select_prefixed
 from lawscope.statistics.distributed import gathered, merges_ranks
 from lawscope.statistics.prediction_moments import PredictionMoments
 from lawscope.statistics.prediction_residual import ENOUGH, STEEP
@@ -163,7 +162,7 @@ class NextTokenObserver(LawObserver[NextToken]):
         pr = np.array([part.pr[i] for part in parts])
         rank = np.array([part.rank for part in parts])
         deleted = np.stack([part.deleted[:, i] for part in parts[1:]], axis=1)
-        replicates = Replicates(log_or_nan(deleted), "jackknife") if len(deleted) > 1 else None
+        replicates = Replicates(log_or_nan(deleted)) if len(deleted) > 1 else None
         fit = fit_line(pr[1:], replicates)
         verdict, reason = judge(fit, log_or_nan(pr[1:]), replicates, n, d)
         result = NextToken(

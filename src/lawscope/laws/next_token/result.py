@@ -9,9 +9,8 @@ import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
 from lawscope.laws.base import LawResult
-from lawscope.laws.line import LineFit
+from lawscope.laws.line import LineFit, Replicates
 from lawscope.laws.provenance import Provenance
-from lawscope.laws.uncertainty import Replicates
 from lawscope.section import Section
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ import numpy as np
 
 from lawscope.arrays import FloatArray
 from lawscope.laws.base import Answer, Verdict, decide
-from lawscope.laws.line import LineFit, judge_straightness, log_or_nan, residual_shares
+from lawscope.laws.line import LineFit, Replicates, judge_straightness, log_or_nan, residual_shares
 from lawscope.laws.next_token.result import NextToken
-from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.prediction_residual import ENOUGH
 
 MIN_BLOCKS = 4

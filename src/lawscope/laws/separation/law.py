@@ -42,10 +42,8 @@ class SeparationSettings(Settings):
         "or a list of names; see lawscope.stations.",
         convert=_check_stations,
     )
-    uncertainty: Literal["jackknife", "bootstrap"] | None = option(
-        "jackknife",
-        "how intervals are computed: 'jackknife' over class-stratified folds (streams), "
-        "'bootstrap' within classes (holds the features), or None.",
+    uncertainty: Literal["jackknife"] | None = option(
+        "jackknife", "how intervals are computed: 'jackknife' over class-stratified folds, or None."
     )
     memory: str | int = option(
         DEFAULT_MEMORY, "budget for the statistics, as in '2GB'.", convert=parse_memory

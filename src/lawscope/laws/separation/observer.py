@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from lawscope.arrays import FloatArray
 from lawscope.capture.session import Session
 from lawscope.capture.stations import GRANULARITIES, Station, select
 from lawscope.capture.taps import Tap
@@ -20,14 +19,12 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
-from lawscope.laws.line import fit_line, log_or_nan
+from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import MIN_STATIONS, advise, judge
-from lawscope.laws.uncertainty import Replicates
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, merges_ranks
 from lawscope.statistics.folds import GroupIndex
-from lawscope.statistics.fuzziness import BOOTSTRAPS, bootstrap
 from lawscope.statistics.memory import Load, Plan, Strategy, plan
 
 if TYPE_CHECKING:
@@ -50,7 +47,6 @@ class SeparationObserver(LawObserver[Separation]):
         self.index = GroupIndex(settings.folds if settings.uncertainty == "jackknife" else 1)
         self.plan = self._plan_passes(self._expect_classes() * self.index.folds)
         self.parts: dict[int, ClassFuzziness] = {}
-        self.resamples: dict[int, FloatArray] = {}
         self.widths: dict[int, int] = {}
         self.groups: Tensor | None = None
         self.round = 0
@@ -106,8 +102,6 @@ class SeparationObserver(LawObserver[Separation]):
             return
         for operation, scatter in self.scatter.items():
             self.parts[operation] = scatter.compute()
-            if self.settings.uncertainty == "bootstrap":
-                self.resamples[operation] = bootstrap(*scatter.held(), self.settings.weighting)
         self.round += 1
         self._start_round()
 
@@ -166,13 +160,6 @@ class SeparationObserver(LawObserver[Separation]):
         if self.distributed and strategy is None and not source.read_once:
             # Ranks must agree whatever their shards look like.
             strategy = "two-pass"
-        if self.settings.uncertainty == "bootstrap":
-            if strategy not in (None, "held"):
-                raise LawscopeError(
-                    f"uncertainty='bootstrap' resamples held features, strategy={strategy!r} "
-                    "does not hold them; use uncertainty='jackknife'."
-                )
-            strategy = "held"
         pools = self.settings.pooling in ("mean", "first", "last")
         loads = []
         for s in self.measured.values():
@@ -207,12 +194,8 @@ class SeparationObserver(LawObserver[Separation]):
             scatter.index = self.index
 
     def _replicates(self, chosen: Sequence[Station]) -> Replicates | None:
-        kind = self.settings.uncertainty
-        if kind is None:
-            return None
-        again = self.resamples or {o: part.deleted for o, part in self.parts.items()}
-        curves = log_or_nan(np.stack([again[s.operation] for s in chosen], axis=1))
-        return Replicates(curves, kind) if len(curves) > 1 else None
+        deleted = np.stack([self.parts[s.operation].deleted for s in chosen], axis=1)
+        return Replicates(log_or_nan(deleted)) if len(deleted) > 1 else None
 
     def _warn_about(
         self, granularity: str, chosen: Sequence[Station], parts: Sequence[ClassFuzziness]
@@ -246,7 +229,6 @@ class SeparationObserver(LawObserver[Separation]):
         strategies = dict(zip(self.measured, self.plan.strategies, strict=True))
         unmasked = self.session.unmasked
         pooled = getattr(own.pooling, "__name__", str(own.pooling))
-        replicates = {"jackknife": self.index.folds, "bootstrap": BOOTSTRAPS, None: 0}
         return {
             "samples": samples,
             "passes": self.session.passes,
@@ -258,7 +240,7 @@ class SeparationObserver(LawObserver[Separation]):
             ],
             "selector": own.stations,
             "uncertainty": own.uncertainty,
-            "replicates": replicates[own.uncertainty],
+            "replicates": self.index.folds if own.uncertainty else 0,
             "weighting": own.weighting,
             "memory_bytes": own.memory,
             "distributed": self.distributed,

@@ -10,8 +10,7 @@ import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
 from lawscope.laws.base import LawResult
-from lawscope.laws.line import LineFit
-from lawscope.laws.uncertainty import Replicates
+from lawscope.laws.line import LineFit, Replicates
 from lawscope.section import Section
 
 if TYPE_CHECKING:

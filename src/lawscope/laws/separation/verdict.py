@@ -9,9 +9,8 @@ import numpy as np
 from lawscope.arrays import FloatArray
 from lawscope.formatting import name_some, one_of
 from lawscope.laws.base import Answer, Verdict, decide
-from lawscope.laws.line import LineFit, judge_straightness, log_or_nan, residual_shares
+from lawscope.laws.line import LineFit, Replicates, judge_straightness, log_or_nan, residual_shares
 from lawscope.laws.separation.result import Separation
-from lawscope.laws.uncertainty import Replicates, jackknife
 
 MIN_STATIONS = 4
 STRAIGHT = -0.98
@@ -22,12 +21,6 @@ UNBALANCED = 0.5
 STRAIGHTER = 0.01
 BIASED = 0.25
 IMBALANCED = 5
-
-# Why a replicate has no logarithm where the whole data has one.
-_LACK = {
-    "jackknife": "with a fold left out, no class has two",
-    "bootstrap": "in some resamples every class is one sample drawn again and again",
-}
 
 RULE = (
     "The law holds when three things are certain at the 95 % level: (1) the fitted line falls by "
@@ -50,7 +43,7 @@ def judge(fit: LineFit, curve: FloatArray, replicates: Replicates | None) -> tup
         return "cannot be told", "no interval was computed, and r alone does not decide."
     if not np.isfinite(replicates.curves).all():
         said = "the samples are too few for an interval"
-        return "cannot be told", f"{said}: {_LACK[replicates.kind]}."
+        return "cannot be told", f"{said}: with a fold left out, no class has two."
     straight = judge_straightness(fit, STRAIGHT, "station")
     return decide([_falls(fit), straight, _find_outlier(curve, replicates)])
 
@@ -183,11 +176,8 @@ def _balance(unit: str, curve: FloatArray, fit: LineFit, replicates: Replicates)
 
 def _samples(curve: FloatArray, replicates: Replicates, smallest_class: int) -> list[str]:
     """Say by how much small classes bias D."""
-    if replicates.kind == "jackknife":
-        corrected, _ = jackknife(curve, replicates.curves)
-        bias = curve - corrected
-    else:
-        bias = replicates.curves.mean(axis=0) - curve
+    # The jackknife's: F − 1 times what leaving a fold out changes in the mean.
+    bias = (len(replicates.curves) - 1) * (replicates.curves.mean(axis=0) - curve)
     worst = float(bias[np.abs(bias).argmax()])
     if abs(worst) < BIASED:
         return []

@@ -72,11 +72,10 @@ def fit_class(values: Any, without: Any) -> Numbers:
     import numpy as np
 
     from lawscope.documents import drop_non_finite
-    from lawscope.laws.line import fit_line, log_or_nan
+    from lawscope.laws.line import Replicates, fit_line, log_or_nan
     from lawscope.laws.separation.verdict import judge
-    from lawscope.laws.uncertainty import Replicates
 
-    curve, replicates = log_or_nan(values), Replicates(log_or_nan(without), "jackknife")
+    curve, replicates = log_or_nan(values), Replicates(log_or_nan(without))
     fit = fit_line(values, replicates)
     ends = np.stack(replicates.interval(lambda c: c, curve), axis=1)
     numbers: Numbers = drop_non_finite({
