@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 import lawscope as ls
-from lawscope.documents import decode, encode
+from lawscope.documents import decode, drop_non_finite, encode
 from lawscope.result import Result
 
 
@@ -120,6 +120,12 @@ def test_names_that_are_not_text_come_back(tmp_path, length):
         back = ls.load(odd.save(tmp_path / name))
         assert back.settings["class"] == "caf\udce9"
         assert list(back.settings["by class"]["caf\udce9"]) == list(range(length))
+
+
+def test_what_is_not_finite_is_named_or_dropped():
+    written = encode({"r": (1.5, np.nan), "x": np.array([[1.0, 2.0]])})
+    assert written == {"r": [1.5, "NaN"], "x": [[1.0, 2.0]]}
+    assert drop_non_finite({"r": [1.5, np.nan], "D": np.inf}) == {"r": [1.5, None], "D": None}
 
 
 def test_an_empty_array_keeps_its_shape():

@@ -23,12 +23,7 @@ _NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def encode(value: Any, aside: dict[str, Any] | None = None, path: str = "") -> Any:
-    """Return ``value`` as JSON values; long arrays go into ``aside``, by their path, if given.
-
-    Example:
-        >>> encode({"r": (1.5, float("nan")), "x": np.array([[1.0, 2.0]])})
-        {'r': [1.5, 'NaN'], 'x': [[1.0, 2.0]]}
-    """
+    """Return ``value`` as JSON values; long arrays go into ``aside``, by their path, if given."""
     if isinstance(value, np.generic):
         return encode(value.item())
     if isinstance(value, float) and not math.isfinite(value):
@@ -147,12 +142,7 @@ def _decode_union(value: Any, kinds: tuple[Any, ...], aside: Mapping[str, Any] |
 
 
 def drop_non_finite(value: Any) -> Any:
-    """Return the same structure with None for every float that is not finite.
-
-    Example:
-        >>> drop_non_finite({"r": [1.5, math.nan], "D": math.inf})
-        {'r': [1.5, None], 'D': None}
-    """
+    """Return the same structure with None for every float that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

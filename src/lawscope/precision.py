@@ -11,14 +11,7 @@ import torch
 
 @contextmanager
 def without_autocast() -> Iterator[None]:
-    """Switch off the autocast of a network, or of the user, which would round to half precision.
-
-    Example:
-        >>> one = torch.ones(1, 1)
-        >>> with torch.autocast("cpu", dtype=torch.bfloat16), without_autocast():
-        ...     (one @ one).dtype
-        torch.float32
-    """
+    """Switch off the autocast of a network, or of the user, which would round to half precision."""
     with ExitStack() as stack:
         for device in _devices_with_autocast():
             if torch.is_autocast_enabled(device):

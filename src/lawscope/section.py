@@ -103,38 +103,20 @@ Chart = Curve | Lines | Bars | HeatMap
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One result as people read it.
+    """One result as people read it; of charts and tables the most important comes first."""
 
-    Attributes:
-        title: of the law or of the calculation.
-        verdict: in a few words, as in "the law holds"; empty where there is nothing to judge.
-        tone: "good", "bad" or "open": how the verdict is coloured.
-        headline: the sentence behind the verdict.
-        numbers: key numbers, the most important first.
-        facts: how much was measured, in a few words each ("1 000 samples").
-        charts: the most important first; it is also what ``.plot()`` draws.
-        tables: the most important first.
-        advice: what to do, in sentences.
-        findings: what was seen, in sentences.
-        warnings: what deserves a look, in sentences.
-        rule: how the verdict is reached.
-        settings: how it was measured, as name and value.
-        papers: names in :data:`lawscope.papers.PAPERS`.
-        about: what the law says and what its symbols mean, in sentences.
-    """
-
-    title: str
-    verdict: str = ""
-    tone: str = "open"
-    headline: str = ""
-    numbers: Sequence[KeyNumber] = ()
-    facts: Sequence[str] = ()
-    charts: Sequence[Chart] = ()
+    title: str  # of the law or of the calculation
+    verdict: str = ""  # in a few words: "the law holds"; empty where there is nothing to judge
+    tone: str = "open"  # "good", "bad" or "open": how the verdict is coloured
+    headline: str = ""  # the sentence behind the verdict
+    numbers: Sequence[KeyNumber] = ()  # the most important first
+    facts: Sequence[str] = ()  # how much was measured, in a few words each ("1 000 samples")
+    charts: Sequence[Chart] = ()  # the first is also what ``.plot()`` draws
     tables: Sequence[Table] = ()
-    advice: Sequence[str] = ()
-    findings: Sequence[str] = ()
-    warnings: Sequence[str] = ()
-    rule: str = ""
-    settings: Sequence[tuple[str, str]] = ()
-    papers: Sequence[str] = ()
-    about: Sequence[str] = ()
+    advice: Sequence[str] = ()  # what to do, in sentences
+    findings: Sequence[str] = ()  # what was seen, in sentences
+    warnings: Sequence[str] = ()  # what deserves a look, in sentences
+    rule: str = ""  # how the verdict is reached
+    settings: Sequence[tuple[str, str]] = ()  # how it was measured, as name and value
+    papers: Sequence[str] = ()  # names in :data:`lawscope.papers.PAPERS`
+    about: Sequence[str] = ()  # what the law says and what its symbols mean, in sentences

@@ -6,6 +6,7 @@ from tests import cases, oracles
 from torch import nn
 
 import lawscope as ls
+from lawscope.precision import without_autocast
 from lawscope.statistics.memory import STRATEGIES
 
 
@@ -115,3 +116,9 @@ def test_data_of_another_precision_than_the_network_gets_a_sentence(layer):
     said = r"data is torch.float64 and the network torch.float32.*x\.float\(\) or model\.double\(\)"
     with pytest.raises(ls.LawscopeError, match=said):
         ls.separation(model, (x.double(), y))
+
+
+def test_autocast_can_be_switched_off():
+    one = torch.ones(1, 1)
+    with bfloat16(), without_autocast():
+        assert (one @ one).dtype == torch.float32

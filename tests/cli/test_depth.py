@@ -6,6 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+from lawscope.cli.depth import parse_depths
+
 QUICK = ("--depths", "2,4", "--seeds", 2, "--width", 12, "--epochs", 5, "--lr", 0.01)
 
 
@@ -64,3 +66,7 @@ def test_mistakes_are_one_sentence(depth, arguments, said):
     assert said in err
     assert err.count("\n") == 1
     assert not out
+
+
+def test_depths_are_single_ones_and_ranges():
+    assert parse_depths("2-4,8") == [2, 3, 4, 8]

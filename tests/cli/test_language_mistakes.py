@@ -9,6 +9,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 from tests.cli import language_folders as folders
 
+from lawscope.cli.app import _spread_texts
+from lawscope.cli.shared import spell_options
 from lawscope.zoo.networks.hugging_face import Source, _sentence
 
 
@@ -222,3 +224,13 @@ def test_running_code_of_a_model_needs_a_word(lawscope, language_models, tmp_pat
     code, _, err = lawscope("scan", folder, "--text", place / "text.txt", "--trust-remote-code")
     assert code == 2
     assert "it did run" in err
+
+
+def test_sentences_of_the_library_are_spelled_as_options():
+    said = spell_options("bert looks ahead; choose task='masked'.")
+    assert said == "bert looks ahead; choose --task masked."
+
+
+def test_files_that_a_shell_spreads_are_all_texts():
+    given = ["scan", "gpt2", "--text", "a", "b", "--json"]
+    assert _spread_texts(given) == ["scan", "gpt2", "--text", "a", "--text", "b", "--json"]

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lawscope.cli.peel import parse_counts
+
 
 @pytest.fixture
 def peel(tmp_path, monkeypatch, call_lawscope):
@@ -144,3 +146,7 @@ def test_many_sizes_are_shortened_and_their_threshold_left_for_python(peel):
     assert "With 101 different sizes the threshold takes minutes" in " ".join(said.split())
     document = json.loads(peel("--counts", counts, "--json")[1])
     assert document["threshold"] is None
+
+
+def test_counts_are_single_ones_and_repeated_ones():
+    assert parse_counts("5000x2,50") == [5000.0, 5000.0, 50.0]

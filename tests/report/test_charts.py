@@ -15,7 +15,7 @@ from made_up import FALLING, NASTY
 from lawscope.report.charts.curve import curve_range
 from lawscope.report.charts.figures import draw
 from lawscope.report.charts.heat_map import LEVELS, average_neighbours
-from lawscope.report.charts.lines import coloured_lines
+from lawscope.report.charts.lines import coloured_lines, spread
 from lawscope.report.page import draw_chart
 from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
 
@@ -208,6 +208,11 @@ def test_many_rows_share_cells_of_a_heat_map() -> None:
     assert cells.shape == (30, 30)
     assert cells[0, 0] == pytest.approx(0.25)
     assert np.isnan(average_neighbours(np.full((40, 2), np.nan))).all()
+
+
+def test_labels_at_the_ends_of_lines_are_moved_apart_and_none_sinks() -> None:
+    assert spread([10.0, 12.0, 50.0], 14.0, 60.0) == [10.0, 24.0, 50.0]
+    assert spread([40.0, 58.0, 59.0], 14.0, 60.0) == [32.0, 46.0, 60.0]
 
 
 def test_plot_has_the_names_the_control_and_the_interval() -> None:

@@ -11,7 +11,7 @@ import pytest
 from made_up import NASTY, Report, make_collapse, make_next_token, make_report, make_separation
 
 from lawscope.formatting import typeset
-from lawscope.report.page import render_page
+from lawscope.report.page import breakable, render_page
 from lawscope.result import Result
 
 VOID = {"meta", "img", "link", "br", "hr", "input", "wbr"}
@@ -176,3 +176,7 @@ def test_a_saved_page_can_be_loaded(tmp_path: Path, suffix: str) -> None:
     report = make_report(collapse=make_collapse(("</script>", "b", "c", "d")))
     path = report.save(tmp_path / f"run.{suffix}")
     assert load(path) == report
+
+
+def test_module_paths_may_break_after_their_joints_and_numbers_not() -> None:
+    assert breakable("layer.0.b<c is 0.5") == "layer.<wbr>0.<wbr>b&lt;c is 0.5"

@@ -12,6 +12,7 @@ from lawscope.report.charts.svg import (
     linear_ticks,
     log_ticks,
     polyline,
+    tick_label,
 )
 
 
@@ -59,3 +60,10 @@ def test_a_line_breaks_at_a_missing_point() -> None:
     path = polyline([(0, 0), (1, 1), None, (3, 3), (4, 4)])
     assert path.count("M") == 2
     assert path.count("L") == 2
+
+
+def test_ticks_are_round_and_written_as_people_write_them() -> None:
+    assert log_ticks(0.04, 15) == [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
+    assert log_ticks(1e-3, 20) == [0.001, 0.01, 0.1, 1.0, 10.0]
+    assert index_ticks(21, 250) == list(range(0, 21, 2))
+    assert [*map(tick_label, (0.05, 1e-5, 3e5, 0.0))] == ["0.05", "10⁻⁵", "3·10⁵", "0"]

@@ -19,7 +19,7 @@ from lawscope.studies.next_token._family import TINY, training_of
 from lawscope.studies.next_token._features import features_of, residuals_of
 from lawscope.studies.panels import quietly
 from lawscope.studies.study import HOLDS, NOT_TRIED
-from lawscope.training.language import Objective
+from lawscope.training.language import answers
 from lawscope.zoo.networks.language import gpt
 
 
@@ -92,14 +92,13 @@ def test_a_masked_model_looks_ahead_and_learns_from_hidden_tokens_alone():
         assert torch.equal(*early) == causal
     task = training_of(TINY, causal=False).task
     assert task.mask == TINY["vocabulary"]
-    objective = Objective(task.mask)
     seen = []
 
     def spy(tokens):
         seen.append(tokens)
         return torch.zeros(*tokens.shape, 301)
 
-    _, targets = objective.answers(spy, ids, torch.Generator().manual_seed(3))
+    _, targets = answers(spy, ids, task.mask, torch.Generator().manual_seed(3))
     hidden = seen[0] == TINY["vocabulary"]
     assert 0 < len(targets) == int(hidden.sum()) < ids.numel()
     assert torch.equal(ids[hidden], targets)

@@ -8,7 +8,8 @@ from scipy.special import softmax
 from tests.studies.examples.peeled import EXAMPLES
 
 from lawscope.studies import registry, run
-from lawscope.studies.peeled import balanced, minority_angle
+from lawscope.studies.peeled import balanced, long_tail, losses, minority_angle
+from lawscope.studies.peeled._programs import ratios_between
 from lawscope.studies.study import FAILS, NOT_TRIED
 from lawscope.theory.layer_peeled.peel import peel
 
@@ -38,6 +39,24 @@ def test_the_free_model_keeps_both_constraints():
     chances = softmax(H @ W.T, axis=1)[np.arange(6), np.repeat(np.arange(3), 2)]
     loss, _ = balanced.free_loss(flat, FREE, 2.0)
     assert loss == pytest.approx(-np.log(chances).mean(), rel=1e-12)
+
+
+def test_ratios_are_even_on_a_log_scale_with_both_ends():
+    assert ratios_between(1, 100, 2) == [1.0, 3.16228, 10.0, 31.6228, 100.0]
+
+
+def test_cosines_of_a_tail_are_those_to_neighbours_in_size():
+    cosines = np.array([[1, 0.5, 0], [0.5, 1, 0.25], [0, 0.25, 1]])
+    assert long_tail.neighbourly(cosines, 2) == [0.5, 0.5, 0.25]
+
+
+def test_a_threshold_is_enclosed_to_a_thousandth_where_there_is_one():
+    def at(ratio):
+        return {"ratio": ratio, "phase": "separated" if ratio < 12 else "collapsed"}
+
+    low, high = (point["ratio"] for point in losses.enclosed(at, 1e6))
+    assert low < 12 <= high <= low * 1.001
+    assert losses.enclosed(at, 2) == [{"ratio": 2, "phase": "separated"}]
 
 
 def test_class_means_turn_from_their_classifiers_with_the_imbalance():

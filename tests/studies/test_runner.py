@@ -12,7 +12,6 @@ from lawscope.studies.registry import find
 from lawscope.studies.runner import run, run_many
 from lawscope.studies.store import Store
 from lawscope.studies.study import AUTHORS, NETWORK, Check, Claim
-from lawscope.zoo.storage import NetworkError
 
 
 def test_run_from_python_with_two_processes(toys):
@@ -77,10 +76,10 @@ def test_an_absent_dataset_is_not_tried_and_one_that_fails_stops_nobody(
     monkeypatch.setenv("XDG_CACHE_HOME", str(toys / "cache"))
     monkeypatch.delenv("LAWSCOPE_DATA", raising=False)
 
-    def offline(*arguments):
-        raise NetworkError("its address is silent")
+    def offline(*arguments, **options):
+        raise OSError("its address is silent")
 
-    monkeypatch.setattr("lawscope.zoo.images.mnist.fetch", offline)
+    monkeypatch.setattr("urllib.request.urlopen", offline)
     chosen = ["toy/broken", "toy/far-away", "toy/quick"]
     monkeypatch.setattr("lawscope.studies.runner.choose", lambda target: chosen)
     broken, far, quick = run_many("toy", preset="smoke", jobs=1, out=toys / "out")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import socket
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lawscope.errors import LawscopeError
 from lawscope.zoo import storage
-from lawscope.zoo.storage import NetworkError, cache_dir, data_folders, fetch
+from lawscope.zoo.storage import cache_dir, data_folders
 
 CONTENT = bytes(range(256)) * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
+fetch = partial(storage.fetch, title="The file", by_hand="put it there")
 
 
 def test_downloads_and_keeps_the_file(web: tuple[str, Path], tmp_path: Path) -> None:
@@ -36,7 +38,7 @@ def test_a_wrong_checksum_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_gone(web: tuple[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"cannot be had .*404"):
+    with pytest.raises(LawscopeError, match=r"cannot be had .*404"):
         fetch(f"{web[0]}file.bin", tmp_path / "target", SHA256)
     assert list((tmp_path / "target").iterdir()) == []
 
@@ -48,7 +50,7 @@ def test_a_silent_server_is_given_up(
     monkeypatch.setattr(storage, "TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         begun = time.monotonic()
-        with pytest.raises(NetworkError, match=r"cannot be reached .*timed out"):
+        with pytest.raises(LawscopeError, match=r"cannot be reached .*timed out"):
             fetch(f"http://127.0.0.1:{server.getsockname()[1]}/file.bin", tmp_path, SHA256)
         assert time.monotonic() - begun < 10
 
@@ -56,7 +58,7 @@ def test_a_silent_server_is_given_up(
 def test_a_refused_connection(bare_machine: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(NetworkError, match=r"cannot be reached \(.*refused"):
+    with pytest.raises(LawscopeError, match=r"cannot be reached \(.*refused"):
         fetch(f"http://127.0.0.1:{port}/file.bin", tmp_path, SHA256)
 
 

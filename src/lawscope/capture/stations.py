@@ -198,14 +198,11 @@ def stations_of_stream(blocks: StreamBlocks) -> Stations:
     """Return what enters the first block of a language model, "embedding", and every block."""
     made: list[Station] = []
     for path, tensor in zip((blocks.names[0], *blocks.names), blocks.streams, strict=True):
-        shape, dtype, name = (
-            tuple(tensor.shape[1:]),
-            tensor.dtype,
-            join_name(path) if made else "embedding",
-        )
-        station = Station(name, "output" if made else "entrance", shape, dtype, path)
+        place: Place = "output" if made else "entrance"
+        name, shape = join_name(path) if made else "embedding", tuple(tensor.shape[1:])
         more: dict[str, Any] = {"granularities": ("blocks",), "device": tensor.device}
-        made.append(replace(station, sequence=True, stream=True, **more))
+        more |= {"sequence": True, "stream": True}
+        made.append(Station(name, place, shape, tensor.dtype, path, **more))
     return Stations(tuple(made))
 
 

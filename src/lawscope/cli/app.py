@@ -257,12 +257,7 @@ def _refuse(context: typer.Context, names: str, why: str) -> None:
 
 
 def _spread_texts(arguments: Sequence[str]) -> list[str]:
-    """Return ``--text a b`` as ``--text a --text b``, as shells spread ``*.txt``.
-
-    Example:
-        >>> _spread_texts(["scan", "gpt2", "--text", "a", "b", "--json"])
-        ['scan', 'gpt2', '--text', 'a', '--text', 'b', '--json']
-    """
+    """Return ``--text a b`` as ``--text a --text b``, as shells spread ``*.txt``."""
     if arguments[:1] != ["scan"] or arguments[1:2] == [] or arguments[1].startswith("-"):
         return list(arguments)
     spread: list[str] = []

@@ -76,12 +76,7 @@ def depth(
 
 
 def parse_depths(depths: str) -> list[int]:
-    """Return the numbers of ``--depths``, written ``2,4,8`` or ``2-6`` or both.
-
-    Example:
-        >>> parse_depths("2-4,8")
-        [2, 3, 4, 8]
-    """
+    """Return the numbers of ``--depths``, written ``2,4,8`` or ``2-6`` or both."""
     found: list[int] = []
     for part in depths.split(","):
         first, _, last = part.strip().partition("-")

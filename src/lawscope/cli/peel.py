@@ -13,9 +13,7 @@ from lawscope.files import check_file
 from lawscope.formatting import number
 
 if TYPE_CHECKING:
-    from lawscope.theory.layer_peeled.local_search import LocalPeeled
     from lawscope.theory.layer_peeled.peeled import Peeled
-    from lawscope.theory.layer_peeled.sweep import PeelSweep
 
 MOST_CLASSES = 1_000_000
 
@@ -65,7 +63,9 @@ def peel(
     lawscope peel --classes 10 --majority 5 --sweep
     """
     import numpy as np
+    from rich.console import Console
 
+    from lawscope.report.terminal import render_frame
     from lawscope.theory.layer_peeled.peel import peel as solve
     from lawscope.theory.layer_peeled.q_norm import peel_q_norm
     from lawscope.theory.layer_peeled.sweep import check_split, peel_sweep, two_group_counts
@@ -84,7 +84,10 @@ def peel(
             raise LawscopeError(
                 "--sweep takes --classes and --majority and no --ratio, e.g. 10 and 5."
             )
-        answer(peel_sweep(np.logspace(0, 4, 41), classes, majority, *energies, loss), json_)
+        swept = peel_sweep(np.logspace(0, 4, 41), classes, majority, *energies, loss)
+        print_result(swept, json_)
+        if not json_:
+            Console().print(render_frame(swept.table()))
         return
     if counts is not None:
         sizes: Any = parse_counts(counts)
@@ -99,41 +102,23 @@ def peel(
     else:
         sizes = two_group_counts(*check_split(classes, majority), ratio)
     if q is None:
-        answer(solve(sizes, *energies, loss, oversampling), json_)
+        found = solve(sizes, *energies, loss, oversampling)
+        if json_:
+            names = ("threshold", "vanishing", "oversampling_needed")
+            more = {name: getattr(found, name) if found.quick else None for name in names}
+            print_json(found.to_dict() | more)
+        else:
+            print_result(found, json_)
+            for sentence in explain(found):
+                Console().print(sentence)
     elif loss != "cross_entropy":
         raise LawscopeError(f"--q goes with the loss cross_entropy, not with {loss}.")
     else:
-        answer(peel_q_norm(sizes, q, *energies), json_)
-
-
-def answer(found: Peeled | PeelSweep | LocalPeeled, json_: bool) -> None:
-    """Print one JSON document, or tables and sentences."""
-    from rich.console import Console
-
-    from lawscope.report.terminal import render_frame
-    from lawscope.theory.layer_peeled.peeled import Peeled
-    from lawscope.theory.layer_peeled.sweep import PeelSweep
-
-    if json_ and isinstance(found, Peeled):
-        names = ("threshold", "vanishing", "oversampling_needed")
-        more = {name: getattr(found, name) if found.quick else None for name in names}
-        print_json(found.to_dict() | more)
-        return
-    print_result(found, json_)
-    if isinstance(found, Peeled):
-        for sentence in explain(found):
-            Console().print(sentence)
-    elif isinstance(found, PeelSweep) and not json_:
-        Console().print(render_frame(found.table()))
+        print_result(peel_q_norm(sizes, q, *energies), json_)
 
 
 def parse_counts(counts: str) -> list[float]:
-    """Return the numbers of ``--counts``, written ``5000,50`` or ``5000x5,50x5``.
-
-    Example:
-        >>> parse_counts("5000x2,50")
-        [5000.0, 5000.0, 50.0]
-    """
+    """Return the numbers of ``--counts``, written ``5000,50`` or ``5000x5,50x5``."""
     found: list[float] = []
     for part in counts.lower().replace("×", "x").split(","):
         size, _, times = part.strip().partition("x")

@@ -7,6 +7,7 @@ import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,8 @@ LOSSES: dict[str, Any] = {
     "mse": lambda out, y: F.mse_loss(out, F.one_hot(y, out.shape[-1]).to(out.dtype)),
 }
 MOST_THREADS = 1024
+# Our warnings are silent inside: the summary shows them.
+quiet_warnings = partial(warnings.catch_warnings, action="ignore", category=LawscopeWarning)
 
 
 def scan_target(options: SimpleNamespace) -> Report:
@@ -176,14 +179,6 @@ def set_threads(threads: int | None) -> None:
     if threads > MOST_THREADS:
         raise LawscopeError(f"--threads {threads} is more than {MOST_THREADS}; give fewer.")
     torch.set_num_threads(threads)
-
-
-@contextmanager
-def quiet_warnings() -> Iterator[None]:
-    """Keep our warnings silent inside: the summary shows them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LawscopeWarning)
-        yield
 
 
 @contextmanager

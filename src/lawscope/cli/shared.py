@@ -51,12 +51,7 @@ PATIENCE = timedelta(days=1)  # a process on a slower device may take that much 
 
 
 def spell_options(sentence: str) -> str:
-    """Return the sentence with options of the command for parameters of the library.
-
-    Example:
-        >>> spell_options("bert looks ahead; choose task='masked'.")
-        'bert looks ahead; choose --task masked.'
-    """
+    """Return the sentence with options of the command for parameters of the library."""
     for parameter, option in SPELLED.items():
         sentence = re.sub(parameter, option, sentence)
     return sentence

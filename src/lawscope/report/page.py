@@ -106,12 +106,7 @@ def read_part(name: str) -> str:
 
 
 def breakable(words: str) -> Markup:
-    """Return escaped words that may break after the joints of a module path.
-
-    Example:
-        >>> print(breakable("layer.0.b<c is 0.5"))
-        layer.<wbr>0.<wbr>b&lt;c is 0.5
-    """
+    """Return escaped words that may break after the joints of a module path."""
     pieces = _JOINT.sub("\\1\0", words).split("\0")
     return Markup("<wbr>").join(escape(piece) for piece in pieces)
 

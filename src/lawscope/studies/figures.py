@@ -9,16 +9,12 @@ from __future__ import annotations
 import io
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from lawscope.formatting import MISSING, fixed, percent
 from lawscope.studies.panels import Label, Row, brief, label_of, middle
-from lawscope.studies.study import NOT_TRIED, Claim, NotTried, Numbers
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from lawscope.studies.study import NOT_TRIED, Axes, Claim, Figure, NotTried, Numbers
 
 # Okabe & Ito's colours, told apart by people with any colour vision, without the yellow that
 # vanishes on white.
@@ -26,9 +22,6 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 INK, SOFT, FAINT, RULE = "#1d2126", "#767d84", "#b4b9be", "#d9d9d9"
 X_LABEL, Y_LABEL = "layer index", "separation fuzziness"
 SMALL = 7.5
-# With seven colours, no two of 35 classes look the same.
-MARKERS = "os^Dv"
-PICTURES_PER_ROW = 4
 
 
 def draw(figure: Any, form: str) -> bytes:
@@ -52,7 +45,20 @@ def grid(
     return figure, [list(row) for row in axes]
 
 
-def law_grid(panels: Sequence[Sequence[tuple[str, Sequence[Row]]]], title: str = "") -> Figure:
+def wrapped(
+    count: int, title: str, panel: tuple[float, float] = (3.1, 2.6), columns: int = 3
+) -> tuple[Figure, list[list[Axes]], list[Axes]]:
+    """A figure of panels in rows of so many: its grid, and the panels that are used."""
+    figure, axes = grid(-(-count // columns), min(columns, count), title, panel)
+    places = [axis for row in axes for axis in row]
+    for axis in places[count:]:
+        axis.set_axis_off()
+    return figure, axes, places[:count]
+
+
+def law_grid(
+    panels: Sequence[Sequence[tuple[str, Sequence[Row]]]], title: str = "", x: str = X_LABEL
+) -> Figure:
     """Panels of the law in rows and columns, each with its title and networks.
 
     The first network of a panel is drawn in full with its numbers, further seeds faintly behind it.
@@ -66,7 +72,7 @@ def law_grid(panels: Sequence[Sequence[tuple[str, Sequence[Row]]]], title: str =
             law_panel(axis, networks[0], name)
         for axis in places[len(row) :]:
             axis.set_axis_off()
-    label_outside(axes)
+    label_outside(axes, x)
     return figure
 
 
@@ -78,8 +84,9 @@ def law_panel(axis: Axes, row: Row, title: str = "") -> None:
 
 
 def law_figure(
-    panels: Sequence[Row], label: Label, title: str = "", *, row: str | None = None
-) -> Figure:
+    panels: Sequence[Row], label: Label, title: str = "", *, row: str | None = None,
+    x: str = X_LABEL,
+) -> Figure:  # fmt: skip
     """Draw one panel of the law per panel of a study, with the chosen learning rate.
 
     ``row`` is the setting that names the row of a panel; None draws one row.
@@ -88,15 +95,12 @@ def law_figure(
     for panel in panels:
         name = f"{label_of(panel, label)}, lr {panel['chosen'][0]['lr']:g}"
         rows.setdefault(panel[row] if row else None, []).append((name, panel["chosen"]))
-    return law_grid(list(rows.values()), title)
+    return law_grid(list(rows.values()), title, x)
 
 
-def overlay(
-    axis: Axes, series: Sequence[tuple[str, Row]], title: str = "", *, graded: bool = False,
-    legend: str = "",
-) -> None:  # fmt: skip
-    """Several networks in one panel with a legend; graded colours for those in an order."""
-    for (name, row), color in zip(series, colours(len(series), graded), strict=True):
+def overlay(axis: Axes, series: Sequence[tuple[str, Row]], title: str, legend: str = "") -> None:
+    """Several networks in an order in one panel, with a legend."""
+    for (name, row), color in zip(series, colours(len(series)), strict=True):
         draw_curve(axis, row, color=color, label=name, connected=True)
     style_axis(axis, title)
     if axis.get_legend_handles_labels()[0]:
@@ -170,8 +174,9 @@ def style_axis(axis: Axes, title: str = "") -> None:
     plain_axis(axis, title)
 
 
-def plain_axis(axis: Axes, title: str = "") -> None:
-    """The look of every panel, whatever its scales."""
+def plain_axis(axis: Axes, title: str = "", legend: float = 0, **scales: Any) -> None:
+    """The look of every panel; ``legend`` is the size of its words, 0 draws none."""
+    axis.set(**scales)
     axis.grid(visible=True, which="major", color=RULE, lw=0.5)
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=8, color=SOFT)
@@ -179,6 +184,8 @@ def plain_axis(axis: Axes, title: str = "") -> None:
         axis.spines[name].set_visible(False)
     if title:
         axis.set_title(title, fontsize=9, color=INK)
+    if legend:
+        axis.legend(fontsize=legend, frameon=False)
 
 
 def label_outside(axes: Sequence[Sequence[Axes]], x: str = X_LABEL, y: str = Y_LABEL) -> None:
@@ -191,10 +198,8 @@ def label_outside(axes: Sequence[Sequence[Axes]], x: str = X_LABEL, y: str = Y_L
             shown[-1].set_xlabel(x, fontsize=8.5, color=INK)
 
 
-def colours(count: int, graded: bool = False) -> list[str]:
-    """As many colours as asked for: distinct ones, or along viridis without its pale end."""
-    if count <= len(COLOURS) and not graded:
-        return list(COLOURS[:count])
+def colours(count: int) -> list[str]:
+    """As many colours as asked for, along viridis without its pale end."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -219,11 +224,6 @@ def corner(axis: Axes, line: str, y: float = 0.04, va: str = "bottom", **how: An
     axis.text(0.97, y, line, fontsize=SMALL, color=INK, bbox=box, **place, **how)
 
 
-def above(axis: Axes, lines: Iterable[str]) -> None:
-    """Write small lines above a panel, where points may lie in every corner."""
-    axis.set_title("\n".join(lines), fontsize=SMALL, color=INK, linespacing=1.35)
-
-
 def draw_seeds(
     axis: Axes, places: Sequence[float], cells: Sequence[Sequence[Row]], name: str, *, color: str,
     label: str, style: str = "o",
@@ -236,34 +236,8 @@ def draw_seeds(
     axis.plot(places, [middle(v) for v in numbers], "-", color=color, lw=1.2, label=label)
 
 
-def legend_below(drawing: Figure, places: Sequence[Axes], used: int, **how: Any) -> None:
-    """Draw one legend for all panels, and nothing in the panels that are not used."""
-    for axis in places[used:]:
-        axis.set_axis_off()
-    handles, words = places[0].get_legend_handles_labels()
+def legend_below(drawing: Figure, **how: Any) -> None:
+    """Draw one legend for all panels: that of the first."""
+    handles, words = drawing.axes[0].get_legend_handles_labels()
     look = {"ncols": 3, "fontsize": 8, "frameon": False, **how}
     drawing.legend(handles, words, loc="outside lower center", **look)
-
-
-def plane_pictures(
-    pictures: Sequence[Sequence[Sequence[float]]], labels: Sequence[int], names: Sequence[str], *,
-    titles: Sequence[str], title: str, legend: str = "",
-) -> Figure:  # fmt: skip
-    """Draw features of chosen classes as points in planes, one picture per layer.
-
-    Pictures stand in rows of four, with one legend of the class names below them all.
-    """
-    rows = -(-len(pictures) // PICTURES_PER_ROW)
-    figure, axes = grid(rows, min(PICTURES_PER_ROW, len(pictures)), title)
-    places = [axis for row in axes for axis in row]
-    for points, axis, heading in zip(pictures, places, titles, strict=False):
-        for label, name in enumerate(names):
-            own = [point for point, k in zip(points, labels, strict=True) if k == label]
-            x, y = zip(*own, strict=True)
-            color, marker = COLOURS[label % len(COLOURS)], MARKERS[label % len(MARKERS)]
-            axis.scatter(x, y, s=9, color=color, marker=marker, lw=0, label=name)
-        plain_axis(axis, heading)
-        axis.tick_params(labelbottom=False, labelleft=False)
-    look = {"markerscale": 2, "title": legend or None, "title_fontsize": 8}
-    legend_below(figure, places, len(pictures), ncols=min(5, len(names)), **look)
-    return figure

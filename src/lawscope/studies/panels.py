@@ -16,15 +16,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lawscope.errors import LawscopeWarning
 from lawscope.formatting import MISSING, fixed, number
 from lawscope.studies.plan import Training
-from lawscope.studies.study import NotTried, Numbers, is_number, per_seed, which_pass
-
-if TYPE_CHECKING:
-    from lawscope.studies.lab import Lab
+from lawscope.studies.study import Lab, NotTried, Numbers, is_number, per_seed, which_pass
 
 Settings = Mapping[str, Any]
 Row = Mapping[str, Any]

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import Data, ImageData, TextData, samples_of
@@ -37,7 +37,7 @@ EVALUATED_WINDOWS = 256
 SLOW_STYLES: Mapping[str, float] = {"mamba": 40.0, "rwkv": 15.0}
 
 
-class Task:
+class Task(Protocol):
     """What a network is trained to do; a kind of task is a frozen dataclass.
 
     ``train`` trains networks of one shape in place, deterministically: several as one batched
@@ -45,7 +45,7 @@ class Task:
     mode; ``seconds`` is roughly what a training takes on one core, by the weights in matrices.
     """
 
-    kind: ClassVar[str] = ""
+    kind: ClassVar[str]
 
     def stacks(self, training: Training) -> bool:
         return False
@@ -53,14 +53,9 @@ class Task:
     def train(
         self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
         note: Note | None,
-    ) -> None:  # fmt: skip
-        raise NotImplementedError
-
-    def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
-        raise NotImplementedError
-
-    def seconds(self, training: Training, weights: int) -> float:
-        raise NotImplementedError
+    ) -> None: ...  # fmt: skip
+    def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained: ...
+    def seconds(self, training: Training, weights: int) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -112,16 +107,16 @@ class LanguageModelling(Task):
         self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
         note: Note | None,
     ) -> None:  # fmt: skip
-        from lawscope.training.language import Objective, train_language
+        from lawscope.training.language import train_language
 
         windows, recipe = samples_of(trainings[0].data).x, trainings[0].recipe
-        train_language(models[0], windows, recipe, Objective(self.mask), after_epoch, note)
+        train_language(models[0], windows, recipe, self.mask, after_epoch, note)
 
     def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
         """Per token, on the first windows: that is enough."""
-        from lawscope.training.language import Objective, evaluate_language
+        from lawscope.training.language import evaluate_language
 
-        return evaluate_language(model, x[:EVALUATED_WINDOWS], Objective(self.mask))
+        return evaluate_language(model, x[:EVALUATED_WINDOWS], self.mask)
 
     def seconds(self, training: Training, weights: int) -> float:
         """Multiply-adds of the windows of all steps."""

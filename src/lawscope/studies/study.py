@@ -1,8 +1,8 @@
 """What a study is, and how it judges.
 
 A study lives in one file, ``studies/<family>/<name>.py``, and registers by existing: the module
-defines ``STUDY``. The file reads top to bottom: command, time, seeds, the paper's numbers,
-settings, plan, measurement, claims, figure.
+defines ``STUDY``. The file reads top to bottom: command, seeds, settings, plan, measurement,
+figure, and at the end the paper's numbers, times and claims.
 
 Three kinds of sentence: a :class:`Claim` is what a document says and gets a verdict, a
 :class:`Question` is ours and gets an answer, a :class:`Check` is an identity, a certificate or a
@@ -175,7 +175,7 @@ class Judgement:
         return tuple(check.text for check in broken)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """One row of the catalogue.
 
@@ -186,7 +186,7 @@ class Study:
         minutes: what each preset takes on two cores.
         settings: per preset, whatever ``plan`` and ``measure`` need; JSON values only.
             ``settings["seeds"]`` is the number of seeds, which ``seeds=`` of a run overrides.
-        plan: settings → the trainings needed.
+        plan: settings → the trainings needed; by default none.
         measure: a laboratory that has them → numbers (JSON values only); called once per protocol.
         claims: what the document says.
         figure: the numbers of one protocol → the figure, drawn like the paper's.
@@ -203,9 +203,9 @@ class Study:
     paper: str
     minutes: Mapping[str, float]
     settings: Mapping[str, Mapping[str, Any]]
-    plan: Callable[[Mapping[str, Any]], Sequence[Training]]
+    plan: Callable[[Mapping[str, Any]], Sequence[Training]] = lambda settings: ()
     measure: Callable[[Lab], Numbers]
-    claims: Sequence[Claim]
+    claims: Sequence[Claim] = ()
     figure: Callable[[Numbers], Figure]
     questions: Sequence[Question] = ()
     checks: Sequence[Check] = ()

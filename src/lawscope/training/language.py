@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,37 +23,32 @@ HIDDEN = 0.15
 EVALUATED_AT_ONCE = 64
 
 
-@dataclass(frozen=True)
-class Objective:
-    """What a language model predicts: tokens hidden behind ``mask``, or next tokens without one."""
+def answers(
+    model: nn.Module, ids: Tensor, mask: int | None, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Return logits (n, vocabulary) where a token of windows (B, T) is predicted, and it (n,).
 
-    mask: int | None = None
-
-    def answers(
-        self, model: nn.Module, ids: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Return logits (n, vocabulary) where a token of windows (B, T) is predicted, and it (n,).
-
-        The model gives logits (B, T, vocabulary) plainly or inside an output.
-        """
-        seen = ids
-        if self.mask is not None:
-            hidden = torch.rand(ids.shape, generator=generator) < HIDDEN
-            seen = ids.masked_fill(hidden, self.mask)
-        output = model(seen)
-        logits: Tensor = output if isinstance(output, Tensor) else output.logits
-        if self.mask is None:
-            return logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
-        return logits[hidden], ids[hidden]
+    These are tokens hidden behind ``mask``, or next tokens without one. The model gives logits
+    (B, T, vocabulary) plainly or inside an output.
+    """
+    seen = ids
+    if mask is not None:
+        hidden = torch.rand(ids.shape, generator=generator) < HIDDEN
+        seen = ids.masked_fill(hidden, mask)
+    output = model(seen)
+    logits: Tensor = output if isinstance(output, Tensor) else output.logits
+    if mask is None:
+        return logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
+    return logits[hidden], ids[hidden]
 
 
 def train_language(
     model: nn.Module,
     windows: Tensor,
     recipe: Recipe,
-    objective: Objective = Objective(),  # noqa: B008
-    after_step: Callable[[int], None] = lambda step: None,
-    note: Note | None = None,
+    mask: int | None,
+    after_step: Callable[[int], None],
+    note: Note | None,
 ) -> None:
     """Train ``model`` in place, deterministically for a seed.
 
@@ -70,7 +64,7 @@ def train_language(
             group["lr"] = recipe.lr * rate(step, recipe.epochs)
         ids = windows[torch.randint(len(windows), (recipe.batch_size,), generator=generator)]
         optimizer.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(*objective.answers(model, ids, generator))
+        loss = nn.functional.cross_entropy(*answers(model, ids, mask, generator))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), LONGEST_GRADIENT)
         if note is not None:
@@ -80,12 +74,7 @@ def train_language(
 
 
 def rate(step: int, steps: int) -> float:
-    """Return the share of the learning rate at a step, counted from 1.
-
-    Example:
-        >>> [round(rate(step, 100), 3) for step in (1, 5, 100)]
-        [0.2, 1.0, 0.1]
-    """
+    """Return the share of the learning rate at a step, counted from 1."""
     warm = max(1, round(WARM_UP * steps))
     if step <= warm:
         return step / warm
@@ -94,17 +83,13 @@ def rate(step: int, steps: int) -> float:
 
 
 @torch.no_grad()
-def evaluate_language(
-    model: nn.Module,
-    windows: Tensor,
-    objective: Objective = Objective(),  # noqa: B008
-) -> Trained:
+def evaluate_language(model: nn.Module, windows: Tensor, mask: int | None) -> Trained:
     """Return cross-entropy per token and accuracy; leave the model in eval mode."""
     model.eval()
     generator = torch.Generator().manual_seed(0)
     loss = right = count = 0.0
     for ids in windows.split(EVALUATED_AT_ONCE):
-        logits, targets = objective.answers(model, ids, generator)
+        logits, targets = answers(model, ids, mask, generator)
         loss += float(nn.functional.cross_entropy(logits, targets, reduction="sum"))
         right += float((logits.argmax(dim=1) == targets).sum())
         count += len(targets)

@@ -13,25 +13,15 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of one training (He & Su 2023, appendix).
+    """Settings of one training (He & Su 2023, appendix)."""
 
-    Attributes:
-        optimizer: plain SGD, SGD with momentum 0.9, Adam, or AdamW for language models.
-        lr: first learning rate, divided by 10 at one third and at two thirds of the epochs; for
-            language models see :func:`lawscope.training.language.train_language`.
-        epochs: how often all samples are seen; for language models the number of steps.
-        batch_size: samples per step; the last, smaller batch of an epoch is used too.
-        weight_decay: as torch means it, added to the gradient; with AdamW taken off the weights.
-        seed: of the order of the samples.
-    """
-
-    optimizer: Optimizer = "adam"
-    lr: float = 3e-4
-    epochs: int = 600
-    batch_size: int = 128
-    weight_decay: float = 5e-4
-    seed: int = 0
+    optimizer: Optimizer = "adam"  # AdamW is for language models
+    lr: float = 3e-4  # the first; see ``drops``, for language models ``train_language``
+    epochs: int = 600  # how often all samples are seen; for language models the number of steps
+    batch_size: int = 128  # samples per step; the last, smaller batch of an epoch is used too
+    weight_decay: float = 5e-4  # added to the gradient; with AdamW taken off the weights
+    seed: int = 0  # of the order of the samples
 
     def drops(self) -> list[int]:
-        """Return the epochs after which the learning rate is divided by ten."""
+        """Return the epochs after which the rate is divided by ten: one third and two thirds."""
         return [epoch for epoch in (self.epochs // 3, 2 * self.epochs // 3) if epoch > 0]

@@ -9,7 +9,6 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from lawscope.errors import LawscopeError
@@ -56,16 +55,12 @@ def find_file(folder: Path, name: str) -> Path | None:
     return next((p for p in (folder / name, folder / f"{name}.gz") if p.is_file()), None)
 
 
-class NetworkError(Exception):
-    """An address did not answer, or stopped answering; loaders add what to do without it."""
-
-
-def fetch(address: str, folder: Path, sha256: str) -> Path:
-    """Download one file, unless ``folder`` has it already.
+def fetch(address: str, folder: Path, sha256: str, title: str, by_hand: str) -> Path:
+    """Download one file of the dataset ``title``, unless ``folder`` has it already.
 
     The bytes go to a temporary folder beside the target and are moved into place only when their
     SHA-256 is right: a download that is interrupted or tampered with leaves no file behind. The
-    last part of the address names the file on disk.
+    last part of the address names the file on disk; ``by_hand`` says what to do without a network.
     """
     target = folder / address.rpartition("/")[2]
     if target.exists():
@@ -76,7 +71,7 @@ def fetch(address: str, folder: Path, sha256: str) -> Path:
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{target.name}.") as beside:
             partial = Path(beside) / target.name
             with partial.open("wb") as file:
-                for chunk in _chunks(address, target.name):
+                for chunk in _chunks(address, title, by_hand):
                     digest.update(chunk)
                     file.write(chunk)
             if digest.hexdigest() != sha256:
@@ -94,19 +89,9 @@ def fetch(address: str, folder: Path, sha256: str) -> Path:
     return target
 
 
-@contextmanager
-def out_of_reach(title: str, by_hand: str) -> Iterator[None]:
-    """Say what to do about a dataset that is neither on the machine nor within reach."""
-    try:
-        yield
-    except NetworkError as error:
-        raise LawscopeError(
-            f"{title} is not on this machine and {error}: {by_hand}, or connect to the network"
-        ) from error
-
-
-def _chunks(address: str, name: str) -> Iterator[bytes]:
+def _chunks(address: str, title: str, by_hand: str) -> Iterator[bytes]:
     """Yield the bytes behind an address, with a progress bar."""
+    name = address.rpartition("/")[2]
     try:
         with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as response:
             length = response.headers.get("Content-Length")
@@ -114,9 +99,12 @@ def _chunks(address: str, name: str) -> Iterator[bytes]:
                 while chunk := response.read(_CHUNK_BYTES):
                     advance(len(chunk))
                     yield chunk
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise NetworkError(f"{address} cannot be had ({error})") from error
     except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise NetworkError(f"{address} cannot be reached ({reason})") from error
+        why = f"reached ({getattr(error, 'reason', error)})"
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+            why = f"had ({error})"
+        raise LawscopeError(
+            f"{title} is not on this machine and {address} cannot be {why}: {by_hand}, or connect "
+            "to the network"
+        ) from error

@@ -13,6 +13,7 @@ from lawscope.zoo.networks.catalogue import KINDS, build
 from lawscope.zoo.networks.convolutional import RepeatedInputConv2d, alexnet, resnet, vgg
 from lawscope.zoo.networks.encoders import TextEncoder
 from lawscope.zoo.networks.feedforward import feedforward
+from lawscope.zoo.networks.language import rotate
 
 
 def shown(model, example, granularity):
@@ -193,3 +194,8 @@ def test_naming_the_networks_does_not_import_transformers():
     code = "import sys, lawscope.zoo.networks.catalogue; print('transformers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_products_of_rotated_positions_tell_their_distance():
+    turned = rotate(torch.ones(1, 1, 4, 6))[0, 0]
+    torch.testing.assert_close(turned[0] @ turned[2], turned[1] @ turned[3])

@@ -115,6 +115,10 @@ def test_pairs_are_joined_in_the_order_they_were_learned():
     ab, bc = (ord("a"), ord("b")), (ord("b"), ord("c"))
     assert BytePairs([bc, ab]).encode("abc").tolist() == [97, 256]
     assert BytePairs([ab, bc]).encode("abc").tolist() == [256, 99]
+    letters = BytePairs([(ord("t"), ord("h")), (256, ord("e"))])
+    assert letters.encode("the moth").tolist() == [257, 32, 109, 111, 256]
+    assert letters.decode([257, 32, 109, 111, 256]) == "the moth"
+    assert letters.size == 258
 
 
 def test_windows_cover_the_text_once_and_every_tenth_is_held_out(tmp_path):

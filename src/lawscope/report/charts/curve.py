@@ -94,7 +94,9 @@ def _point(chart: Curve, kind: str, index: int, place: float, x: svg.Scale, y: s
             marks += svg.element("path", d=path, class_="mark")
         else:
             marks += svg.element("circle", cx=at, cy=height, r=radius, class_="mark")
-    return svg.focusable(marks, point_lines(chart, kind, index))
+    # Marks can be focused; the lines of the label are what the tooltip shows.
+    label = ",\n".join(point_lines(chart, kind, index))
+    return svg.element("g", marks, class_="point", tabindex=0, role="img", aria_label=label)
 
 
 def point_lines(chart: Curve, kind: str, index: int) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
 
 import numpy as np
 from markupsafe import Markup
@@ -46,19 +45,13 @@ def draw_heat_map(chart: HeatMap, width: int = WIDTH) -> Markup:
     return draw_figure(frame, described, picture)
 
 
-def average_neighbours(values: FloatArray, most: int = MOST_CELLS) -> FloatArray:
-    """Return at most ``most`` rows and columns: means over neighbours where there are more.
-
-    Example:
-        >>> average_neighbours(np.eye(4), 2).tolist()
-        [[0.5, 0.0], [0.0, 0.5]]
-    """
-    if max(values.shape) <= most:
+def average_neighbours(values: FloatArray) -> FloatArray:
+    """Return at most 30 rows and columns: means over neighbours where there are more."""
+    if max(values.shape) <= MOST_CELLS:
         return values
-    rows, columns = (np.array_split(np.arange(n), min(n, most)) for n in values.shape)
-    with warnings.catch_warnings():
-        # A block without any number stays NaN.
-        warnings.simplefilter("ignore", RuntimeWarning)
+    rows, columns = (np.array_split(np.arange(n), min(n, MOST_CELLS)) for n in values.shape)
+    # A block without any number stays NaN.
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         return np.array([[np.nanmean(values[np.ix_(a, b)]) for b in columns] for a in rows])
 
 
@@ -69,22 +62,15 @@ def _levels(values: FloatArray, chart: HeatMap) -> FloatArray:
     return np.asarray(np.round(LEVELS * (np.clip(values, chart.low, chart.high) - middle) / reach))
 
 
-def _cells(
-    tone: str, opacity: float, corners: Iterable[tuple[float, float]], size: float
-) -> Markup:
-    """Return squares of one shade as one path, which is far shorter than an element per cell."""
-    steps = [f"M{x:.1f} {y:.1f}h{size:.1f}v{size:.1f}h-{size:.1f}z" for x, y in corners]
-    return element("path", d="".join(steps), class_=f"cell {tone}", fill_opacity=opacity)
-
-
 def _shades(cells: FloatArray, size: float, chart: HeatMap) -> list[Markup]:
-    levels = _levels(cells, chart)
+    """Return squares of one shade as one path, which is far shorter than an element per cell."""
+    levels, square = _levels(cells, chart), f"h{size:.1f}v{size:.1f}h-{size:.1f}z"
     shades = []
-    for level in np.unique(levels):  # NaN comes last, once
-        where = np.isnan(levels) if np.isnan(level) else levels == level
-        corners = [(LEFT + column * size, TOP + row * size) for row, column in np.argwhere(where)]
-        if level:
-            shades.append(_cells(*_shade(float(level)), corners, size))
+    for level in filter(None, np.unique(levels)):  # NaN comes last, once
+        where = np.argwhere(np.isnan(levels) if np.isnan(level) else levels == level)
+        path = "".join(f"M{LEFT + x * size:.1f} {TOP + y * size:.1f}{square}" for y, x in where)
+        tone, opacity = _shade(float(level))
+        shades.append(element("path", d=path, class_=f"cell {tone}", fill_opacity=opacity))
     return shades
 
 

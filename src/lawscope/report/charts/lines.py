@@ -125,14 +125,7 @@ def _end_labels(lines: list[Line], place: float, y: svg.Scale) -> Markup:
 
 
 def spread(heights: list[float], gap: float, floor: float) -> list[float]:
-    """Return heights moved apart so that neighbours are ``gap`` apart and none sinks.
-
-    Example:
-        >>> spread([10.0, 12.0, 50.0], 14.0, 60.0)
-        [10.0, 24.0, 50.0]
-        >>> spread([40.0, 58.0, 59.0], 14.0, 60.0)
-        [32.0, 46.0, 60.0]
-    """
+    """Return heights moved apart so that neighbours are ``gap`` apart and none sinks."""
     moved: list[float] = []
     for height in heights:
         moved.append(max(height, moved[-1] + gap) if moved else height)

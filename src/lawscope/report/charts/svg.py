@@ -115,12 +115,7 @@ def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return ticks of a log scale: 1-2-5, 1-3 or powers of ten, the densest that is not crowded.
-
-    Example:
-        >>> log_ticks(0.04, 15), log_ticks(1e-3, 20)
-        ([0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0], [0.001, 0.01, 0.1, 1.0, 10.0])
-    """
+    """Return ticks of a log scale: 1-2-5, 1-3 or powers of ten, the densest that is not crowded."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     stride = math.ceil(len(powers) / MOST_TICKS)
     sparse = [float(f"1e{power}") for power in powers if power % stride == 0]
@@ -134,24 +129,14 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def index_ticks(length: int, room: float) -> list[int]:
-    """Return station numbers to write so that each has about ``room`` pixels, 1, 2, 5, 10, … apart.
-
-    Example:
-        >>> index_ticks(21, 250)
-        [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
-    """
+    """Return station numbers to write in ``room`` pixels, 1, 2, 5, 10, … apart."""
     last = length - 1
     most = max(2, int(room // 22))
     return [int(tick) for tick in linear_ticks(0, last, min(most, last))] if last else [0]
 
 
 def tick_label(value: float) -> str:
-    """Return a tick as text: 0.01, 1, 20, and 10⁻⁵ beyond what is easily counted.
-
-    Example:
-        >>> tick_label(0.05), tick_label(1e-5), tick_label(3e5), tick_label(0.0)
-        ('0.05', '10⁻⁵', '3·10⁵', '0')
-    """
+    """Return a tick as text: 0.01, 1, 20, and 10⁻⁵ beyond what is easily counted."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         return f"{value:.10g}".replace("-", "−")
     mantissa, exponent = f"{value:e}".split("e")
@@ -212,11 +197,6 @@ def draw_axes(frame: Frame, x: Scale, y: Scale, ticks: Ticks, labels: tuple[str,
         element("text", f"{labels[1]}{', log scale' if y.log else ''}", x=0, y=12, class_="label"),
     ]
     return Markup("").join(parts)
-
-
-def focusable(marks: str, lines: Sequence[str]) -> Markup:
-    """Return marks that can be focused; the lines of the label are what the tooltip shows."""
-    return element("g", marks, class_="point", tabindex=0, role="img", aria_label=",\n".join(lines))
 
 
 def draw_figure(frame: Frame, described: str, picture: str, points: str = "") -> Markup:

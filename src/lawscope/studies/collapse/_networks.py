@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import ImageData
-from lawscope.studies.panels import compare, quietly
+from lawscope.studies.panels import Settings, compare, quietly
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import PREPARATIONS
-from lawscope.studies.study import Numbers
+from lawscope.studies.study import Lab, Numbers
 from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import nn
 
     from lawscope.laws.collapse.result import Collapse
-    from lawscope.studies.lab import Lab
     from lawscope.theory.layer_peeled.peeled import Peeled
 
-Settings = Mapping[str, Any]
 CLASSES = 10
 SIMPLEX = "simplex classifier"
 # Fang et al. 2021 name the networks; their code has momentum, lr 0.1, weight decay 5e-4, 350

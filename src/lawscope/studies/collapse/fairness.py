@@ -6,19 +6,20 @@ accuracy between majority and minority, each class by itself, and the accuracy a
 classes alone (argmax over their logits), which is 1/K_B when merged classifiers decide at random.
 Its trainings are those of collapse/minority, 42 at ``cpu``, 3 seeds; 10 minutes on one core, or
 seconds when they are there.
-
-The document: the prediction on the minority classes becomes completely at random as R → ∞.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from lawscope.studies.collapse import Figure, Lab, minority
-from lawscope.studies.collapse._networks import CLASSES, LABEL, Settings, change, seeds_of
-from lawscope.studies.figures import COLOURS, SOFT, grid, label_outside, legend_below, plain_axis
-from lawscope.studies.panels import collect, medians, middle, presets, spread, yes_or_no
-from lawscope.studies.study import Claim, Numbers, Question, Study
+from lawscope.studies.collapse import minority
+from lawscope.studies.collapse._networks import CLASSES, LABEL, change, seeds_of
+from lawscope.studies.figures import COLOURS, SOFT, label_outside, legend_below, plain_axis, wrapped
+from lawscope.studies.panels import Settings, collect, medians, middle, presets, spread, yes_or_no
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
+
+KEPT = ("seed", "accuracy", "test_accuracy", "majority_accuracy", "minority_accuracy",
+        "among_minority_accuracy", "class_accuracy")  # fmt: skip
 
 
 def only(settings: Settings, *names: str) -> dict[str, Any]:
@@ -29,10 +30,6 @@ def only(settings: Settings, *names: str) -> dict[str, Any]:
         if isinstance(settings[part], dict)
     }
     return {**settings, **parts}
-
-
-KEPT = ("seed", "accuracy", "test_accuracy", "majority_accuracy", "minority_accuracy",
-        "among_minority_accuracy", "class_accuracy")  # fmt: skip
 
 
 def measure(lab: Lab) -> Numbers:
@@ -93,12 +90,9 @@ def _by_class(rows: list[Numbers]) -> list[float]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    count = len(numbers["panels"])
-    columns = min(3, count)
-    title = "Test accuracy of each class against the imbalance"
-    drawing, axes = grid(-(-count // columns), columns, title)
-    places = [axis for row in axes for axis in row]
-    for axis, panel in zip(places, numbers["panels"], strict=False):
+    panels, title = numbers["panels"], "Test accuracy of each class against the imbalance"
+    drawing, axes, places = wrapped(len(panels), title)
+    for axis, panel in zip(places, panels, strict=True):
         points = panel["points"]
         ratios = [point["ratio"] for point in points]
         for k, line in enumerate(zip(*(_by_class(p["networks"]) for p in points), strict=True)):
@@ -112,9 +106,8 @@ def figure(numbers: Numbers) -> Figure:
             medians = [middle(seeds_of(point, name)) for point in points]
             axis.plot(ratios, medians, "o-", color=color, ms=3.5, lw=1.6, label=words)
         axis.axhline(1 / (CLASSES - panel["majority"]), color=SOFT, lw=0.8, ls=":")
-        axis.set_xscale("log")
-        plain_axis(axis, LABEL.format(**panel))
-    legend_below(drawing, places, count)
+        plain_axis(axis, LABEL.format(**panel), xscale="log")
+    legend_below(drawing)
     label_outside(axes, "imbalance ratio R (dotted: 1/K_B)", "test accuracy")
     return drawing
 

@@ -8,20 +8,17 @@ can still collapse are the minority's centred class means.
 
 ``cpu``: 4-layer feed-forward networks on 500 and 5 images at 10×10, R = 100, weight decay 5e-3, 350
 epochs, 3 seeds: 27 trainings, 18 of them shared with collapse/oversampling; 7 minutes on one core.
-
-The document asks and gives no number.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from lawscope.studies.collapse import Figure, Lab
 from lawscope.studies.collapse import _networks as networks
-from lawscope.studies.collapse._networks import LABEL, Cell, Settings, change
+from lawscope.studies.collapse._networks import LABEL, Cell, change
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, presets, spread, yes_or_no
-from lawscope.studies.study import Numbers, Question, Study
+from lawscope.studies.panels import Settings, collect, presets, spread, yes_or_no
+from lawscope.studies.study import Figure, Lab, Numbers, Question, Study
 
 WAYS = {"plain": "plain", "oversampled": "oversampled, w_r = R", "fixed": "fixed simplex"}
 PAPER: dict[str, Any] = {
@@ -94,7 +91,6 @@ STUDY = Study(
     settings=presets(PAPER, CPU, SMOKE),
     plan=networks.plan_of(cells_of),
     measure=measure,
-    claims=(),
     questions=(
         Question(
             "Do minority class means stay further apart than with plain training, by a lower "

@@ -20,9 +20,6 @@ The settings were chosen after trials with K_A = 5: weight decay 5e-4 did not co
 so 5e-3 was added; with 100 instead of 350 epochs the cosine at R = 100 and 5e-4 was 0.39 instead of
 0.16, because unfinished training looks like collapse; with fewer or larger steps the two
 convolutional networks fitted 84 % to 91 % of their training set.
-
-The paper: cosines rise to 1 with R and match the prediction; minority test accuracy is 5.5 % to
-34.3 % at R = 1000.
 """
 
 from __future__ import annotations
@@ -30,11 +27,10 @@ from __future__ import annotations
 from typing import Any
 
 from lawscope.studies import figures
-from lawscope.studies.collapse import Figure, Lab
 from lawscope.studies.collapse import _networks as networks
-from lawscope.studies.collapse._networks import LABEL, MLP, Cell, Settings, change_along, seeds_of
-from lawscope.studies.panels import collect, medians, presets
-from lawscope.studies.study import Claim, Numbers, Question, Study
+from lawscope.studies.collapse._networks import LABEL, MLP, Cell, change_along, seeds_of
+from lawscope.studies.panels import Settings, collect, medians, presets
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 PAPER: dict[str, Any] = {
     **networks.PAPER,
@@ -65,6 +61,11 @@ SMOKE = {
     "ratios": {"MLP": [1, 10, 40], RESNET: [1, 10, 40]},
 }
 MERGED = 0.95
+DRAWN = {
+    "cosine": ("o", figures.COLOURS[0], "trained networks"),
+    "predicted_centred": ("D", figures.COLOURS[1], "Layer-Peeled Model at their centred E_W, E_H"),
+    "minority_accuracy": ("s", figures.SOFT, "minority test accuracy"),
+}
 
 
 def cells_of(settings: Settings, network: str, majority: int) -> list[Cell]:
@@ -93,28 +94,16 @@ def distances(panel: Numbers) -> list[float | None]:
     return [sum(abs(a - b) for a, b in s) / len(s) if s else None for s in beside(panel)]
 
 
-DRAWN = {
-    "cosine": ("o", figures.COLOURS[0], "trained networks"),
-    "predicted_centred": ("D", figures.COLOURS[1], "Layer-Peeled Model at their centred E_W, E_H"),
-    "minority_accuracy": ("s", figures.SOFT, "minority test accuracy"),
-}
-
-
 def figure(numbers: Numbers) -> Figure:
-    count = len(numbers["panels"])
-    columns = min(3, count)
-    title = "Minority classifiers of trained networks"
-    drawing, axes = figures.grid(-(-count // columns), columns, title, (3.2, 2.7))
-    places = [axis for row in axes for axis in row]
-    for axis, panel in zip(places, numbers["panels"], strict=False):
+    panels, title = numbers["panels"], "Minority classifiers of trained networks"
+    drawing, axes, places = figures.wrapped(len(panels), title, (3.2, 2.7))
+    for axis, panel in zip(places, panels, strict=True):
         ratios = [point["ratio"] for point in panel["points"]]
         cells = [point["networks"] for point in panel["points"]]
         for name, (style, color, words) in DRAWN.items():
             figures.draw_seeds(axis, ratios, cells, name, color=color, label=words, style=style)
-        axis.set_xscale("log")
-        axis.set_ylim(-0.2, 1.05)
-        figures.plain_axis(axis, LABEL.format(**panel))
-    figures.legend_below(drawing, places, count)
+        figures.plain_axis(axis, LABEL.format(**panel), xscale="log", ylim=(-0.2, 1.05))
+    figures.legend_below(drawing)
     figures.label_outside(axes, "imbalance ratio R", "cosine, accuracy")
     return drawing
 

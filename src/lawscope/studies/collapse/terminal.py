@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lawscope.studies.collapse import Figure, Lab
-from lawscope.studies.collapse._networks import MLP, VGG11, Settings, data_of, training_of
+from lawscope.studies.collapse._networks import MLP, VGG11, data_of, training_of
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import FITS, presets, quietly, yes_or_no
+from lawscope.studies.panels import FITS, Settings, presets, quietly, yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Claim, Numbers, Question, Study
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 if TYPE_CHECKING:
     from lawscope.laws.collapse.result import Collapse

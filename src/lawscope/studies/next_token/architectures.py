@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from lawscope.studies.figures import grid
+from lawscope.studies.figures import wrapped
 from lawscope.studies.next_token import _family as family
 from lawscope.studies.panels import Settings, medians, yes_or_no
 from lawscope.studies.plan import Training
@@ -55,13 +55,9 @@ def by_style(value: Callable[[Numbers], float]) -> Callable[[Numbers], dict[str,
 
 def figure(numbers: Numbers) -> Figure:
     found = numbers["styles"]
-    rows = -(-len(found) // 3)
-    drawing, axes = grid(rows, min(3, len(found)), "The law of next-token prediction", (3.4, 2.7))
-    places = [axis for row in axes for axis in row]
-    for axis, (style, networks) in zip(places, found.items(), strict=False):
+    drawing, axes, places = wrapped(len(found), "The law of next-token prediction", (3.4, 2.7))
+    for axis, (style, networks) in zip(places, found.items(), strict=True):
         family.with_control(axis, networks[0], NAMES[style])
-    for axis in places[len(found) :]:
-        axis.set_axis_off()
     family.label_pr(axes)
     return drawing
 

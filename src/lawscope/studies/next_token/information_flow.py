@@ -3,8 +3,6 @@
 ``lawscope study run next-token/information-flow``: PR with four targets at once, the previous, the
 current, the next and the next-next token, in the GPT of ``next-token/training`` beside the weights
 it began from: 3 seeds, trainings shared, under a minute on one core for the measurement.
-
-The paper: features of a token turn from what it is into what comes next.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ folder made from karpathy/tinyllamas, and ``smollm2``, that of HuggingFaceTB/Smo
 or its GGUF file. What is absent is not tried. LAWSCOPE_LANGUAGE_MODEL names a folder, a GGUF file
 or a name on the hub to measure as well, and LAWSCOPE_TEXT a text file to measure all of them on.
 ``paper`` has GPT-2 XL, Llama-3-8B and Mistral-7B by their names on the hub.
-
-The paper: straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV and Mamba.
 """
 
 from __future__ import annotations
@@ -154,17 +152,6 @@ def controls(numbers: Numbers) -> dict[str, list[float]]:
     return {name: [row["control"]["slope"]] for name, row in numbers["models"].items()}
 
 
-CLAIMS = tuple(
-    Claim(
-        f"{name}: r ≤ −0.9 over its blocks",
-        "straight lines in all models",
-        straightness(name),
-        lambda r: r <= family.STRAIGHT,
-    )
-    for name in (*HOW, *HUB)
-)
-
-
 def figure(numbers: Numbers) -> Figure:
     models = numbers["models"]
     drawing, axes = grid(2, len(models), "The law of next-token prediction", (3.8, 2.6))
@@ -201,7 +188,15 @@ STUDY = Study(
     ),
     plan=family.gpts,
     measure=measure,
-    claims=CLAIMS,
+    claims=tuple(
+        Claim(
+            f"{name}: r ≤ −0.9 over its blocks",
+            "straight lines in all models",
+            straightness(name),
+            lambda r: r <= family.STRAIGHT,
+        )
+        for name in (*HOW, *HUB)
+    ),
     questions=(
         Question(
             "Does PR rise with depth in the same network untrained (slope of log PR)?",

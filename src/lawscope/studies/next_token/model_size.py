@@ -4,8 +4,6 @@
 blocks of width 64, and with widths 32, 64 and 128 in 6 blocks, each trained for 1000 steps
 and measured on 60 000 tokens of held-out text: 5 trainings, one of them shared, one seed, about 6
 minutes on one core.
-
-The paper: "the law of equi-learning with varying model sizes", a picture.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 2, "The law of next-token prediction by model size", (3.8, 2.9))
     for axis, name in zip(axes[0], SIZES, strict=True):
         rows = numbers[name]
-        for row, color in zip(rows, colours(len(rows), graded=True), strict=True):
+        for row, color in zip(rows, colours(len(rows)), strict=True):
             family.draw_pr(
                 axis, row["pr"], color=color, line=True, label=f"{row[name]}, {family.short(row)}"
             )

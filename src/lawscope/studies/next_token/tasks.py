@@ -6,8 +6,6 @@ masked model learns from few tokens a step and learns to attend late. It is meas
 task, features at hidden tokens against the hidden token, and with the next token, features of plain
 text against the token after each; the causal GPT stands beside it. 2 trainings, one shared, one
 seed, about 3 minutes on one core.
-
-The paper (He & Su 2024): "tasks matter", a picture.
 """
 
 from __future__ import annotations

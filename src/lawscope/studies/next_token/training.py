@@ -5,8 +5,6 @@ model. A GPT of 6 blocks, d = 64, rotary positions, on the King James Bible in 5
 (AdamW, lr 3e-3, 16 windows of 32 tokens a step), measured on 60 000 tokens of held-out text after
 0, 10, 30, 100, 300 and 1000 steps: 3 seeds, about 4 minutes on one core. ``paper`` has 12 blocks,
 d = 256, 1024 tokens and 20 000 steps; the paper's own models are not trained here.
-
-The paper (He & Su 2024): straight lines in trained models.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ def figure(numbers: Numbers) -> Figure:
     title = "The law of next-token prediction during training"
     drawing, ((curves, straightness, ratio),) = grid(1, 3, title, (3.6, 2.9))
     history = numbers["networks"][0]["history"]
-    for at, color in zip(history, colours(len(history), graded=True), strict=True):
+    for at, color in zip(history, colours(len(history)), strict=True):
         family.draw_pr(curves, at["pr"], color=color, label=f"step {at['step']}", embedding=False)
     family.finish_pr(curves, "seed 0")
     family.label_pr([[curves]])
@@ -48,9 +46,8 @@ def figure(numbers: Numbers) -> Figure:
             steps = [h["step"] + 1 for h in network["history"]]
             values, label = [h[name] for h in network["history"]], f"seed {network['seed']}"
             axis.plot(steps, values, "o-", color=color, ms=3, lw=1, label=label)
-        axis.set_xscale("log")
         axis.set_xlabel("steps + 1", fontsize=8.5)
-        plain_axis(axis, heading)
+        plain_axis(axis, heading, xscale="log")
     straightness.legend(fontsize=7, frameon=False)
     return drawing
 

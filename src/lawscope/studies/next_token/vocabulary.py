@@ -92,8 +92,7 @@ def figure(numbers: Numbers) -> Figure:
         family.draw_pr(middle, network["pr_onehot"], color=color, label=f"seed {network['seed']}")
         right.plot(network["fuzziness"], "o-", color=color, ms=4, lw=1.2)
     family.finish_pr(middle, "one-hot targets")
-    right.set_yscale("log")
-    plain_axis(right, f"fuzziness D of {first['classes']} next tokens")
+    plain_axis(right, f"fuzziness D of {first['classes']} next tokens", yscale="log")
     family.label_pr(axes)
     return drawing
 
@@ -108,7 +107,6 @@ STUDY = Study(
     ),
     plan=family.gpts,
     measure=measure,
-    claims=(),
     questions=(
         Question(
             "Does one-hot PR, which has no order, fall with depth (slope of its logarithm)?",

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
-from lawscope.studies.study import Check, Numbers
+from lawscope.studies.panels import Settings
+from lawscope.studies.study import Check, Lab, Numbers
 
 if TYPE_CHECKING:
-    from lawscope.studies.lab import Lab
     from lawscope.theory.layer_peeled.peeled import Peeled
 
-Settings = Mapping[str, Any]
 LABEL = "K_A = {majority}, E_H = {feature_energy}"
 SAME = 1e-6
 ROUNDING = 1e-9
@@ -35,12 +34,7 @@ def for_each(lab: Lab, solve: Callable[..., Numbers], **axes: str) -> list[Numbe
 
 
 def ratios_between(low: float, high: float, per_decade: int) -> list[float]:
-    """Return ratios from ``low`` to ``high``, evenly on a log scale, both ends included.
-
-    Example:
-        >>> ratios_between(1, 100, 2)
-        [1.0, 3.16228, 10.0, 31.6228, 100.0]
-    """
+    """Return ratios from ``low`` to ``high``, evenly on a log scale, both ends included."""
     decades = math.log10(high / low)
     count = max(1, round(decades * per_decade))
     return [float(f"{low * 10 ** (decades * i / count):.6g}") for i in range(count + 1)]

@@ -5,9 +5,6 @@ program is solved for several numbers of classes K and energies, with its certif
 of one class are equal is an outcome, not an assumption: for a small K the nonconvex problem with
 several free features per class is descended from random starts as well. About 5 seconds on one
 core; 5 starts, no network is trained.
-
-The paper: any global minimiser has h_{k,i} = √(E_H/E_W)·w_k, and the w_k form a simplex equiangular
-tight frame, cos = −1/(K−1).
 """
 
 from __future__ import annotations
@@ -15,10 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, INK, grid, plain_axis
-from lawscope.studies.panels import collect, presets
-from lawscope.studies.peeled import Figure, Lab
-from lawscope.studies.peeled._programs import SAME, Settings, for_each
-from lawscope.studies.study import Check, Claim, Numbers, Study
+from lawscope.studies.panels import Settings, collect, presets
+from lawscope.studies.peeled._programs import SAME, for_each
+from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Study
 
 PAPER: dict[str, Any] = {
     "classes": [2, 3, 4, 10, 100, 1000], "feature_energies": [5, 10], "weight_energy": 1,
@@ -26,6 +22,7 @@ PAPER: dict[str, Any] = {
     "pictured": 10, "seeds": 1,
 }  # fmt: skip
 SMOKE = {"classes": [3, 10], "feature_energies": [5], "free": {**PAPER["free"], "starts": 1}}
+LABEL, STARTS = "K = {classes}", "free features"
 
 
 def measure(lab: Lab) -> Numbers:
@@ -102,9 +99,6 @@ def free_loss(flat: Any, free: Settings, E_W: float) -> tuple[float, Any]:
     return float(loss), np.concatenate([pull_weights(slope.T @ H), pull_features(slope @ W)])
 
 
-LABEL, STARTS = "K = {classes}", "free features"
-
-
 def figure(numbers: Numbers) -> Figure:
     drawing, ((left, right),) = grid(1, 2, "The Layer-Peeled Model for equal classes", (3.6, 3.0))
     energy = numbers["programs"][0]["feature_energy"]
@@ -112,11 +106,9 @@ def figure(numbers: Numbers) -> Figure:
     classes, found = zip(*((p["classes"], p["cosine"]) for p in programs), strict=True)
     left.plot(classes, [-1 / (K - 1) for K in classes], "-", color=INK, lw=1, label="−1/(K−1)")
     left.plot(classes, found, "o", color=COLOURS[0], ms=5, label="the optimum")
-    left.set_xscale("log")
     left.set_xlabel("classes K", fontsize=8.5)
     left.set_ylabel("cosine between two classifiers", fontsize=8.5)
-    left.legend(fontsize=7.5, frameon=False)
-    plain_axis(left)
+    plain_axis(left, legend=7.5, xscale="log")
     image = right.imshow(numbers["cosines"], vmin=-1, vmax=1, cmap="RdBu_r")
     right.set_title(f"K = {len(numbers['cosines'])}", fontsize=9, color=INK)
     right.tick_params(labelsize=8)
@@ -130,7 +122,6 @@ STUDY = Study(
     paper="cos = −1/(K−1), h = √(E_H/E_W)·w, equal within a class",
     minutes={"smoke": 0.03, "cpu": 0.1, "paper": 0.1},
     settings=presets(PAPER, smoke=SMOKE),
-    plan=lambda settings: [],
     measure=measure,
     claims=(
         Claim(

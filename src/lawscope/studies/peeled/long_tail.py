@@ -4,8 +4,6 @@
 directions). Exponential tails n_k = n_1·R^(−k/(K−1)) with R = 100, as long-tailed benchmarks have
 them, for K = 10, 100 and 1000 classes, all of different sizes; E_W = 1, E_H = 10. About 12 seconds
 on one core, nearly all for K = 1000; nothing is trained, nothing is random.
-
-The document asks for it and gives no number.
 """
 
 from __future__ import annotations
@@ -15,15 +13,15 @@ import time
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, presets, quietly, yes_or_no
-from lawscope.studies.peeled import Figure, Lab
-from lawscope.studies.peeled._programs import Settings, certified, for_each
-from lawscope.studies.study import Check, Numbers, Question, Study
+from lawscope.studies.panels import Settings, collect, presets, quietly, yes_or_no
+from lawscope.studies.peeled._programs import certified, for_each
+from lawscope.studies.study import Check, Figure, Lab, Numbers, Question, Study
 
 PAPER: dict[str, Any] = {
     "classes": [10, 100, 1000], "ratio": 100, "weight_energy": 1, "feature_energy": 10, "kept": 100,
     "seeds": 1,
 }  # fmt: skip
+LABEL = "K = {classes}"
 
 
 def tail(K: int, ratio: float) -> list[float]:
@@ -64,11 +62,6 @@ def neighbourly(cosines: Any, window: int) -> list[float | None]:
     """Mean cosine of each class to those of its ``window`` neighbours in size that have one.
 
     None where its own classifier, or all around it, have vanished.
-
-    Example:
-        >>> import numpy as np
-        >>> neighbourly(np.array([[1, 0.5, 0], [0.5, 1, 0.25], [0, 0.25, 1]]), 2)
-        [0.5, 0.5, 0.25]
     """
     K = len(cosines)
     means: list[float | None] = []
@@ -80,9 +73,6 @@ def neighbourly(cosines: Any, window: int) -> list[float | None]:
     return means
 
 
-LABEL = "K = {classes}"
-
-
 def figure(numbers: Numbers) -> Figure:
     title = f"A long tail, largest over smallest class {numbers['ratio']}"
     drawing, axes = grid(1, 1, title, (5.2, 3.4))
@@ -92,8 +82,7 @@ def figure(numbers: Numbers) -> Figure:
         places, cosines = zip(*there, strict=True)
         name = f"K = {program['classes']}, {program['vanished']} vanished"
         axis.plot(places, cosines, "o-", color=color, ms=2.5, lw=1, label=name)
-    axis.legend(fontsize=7.5, frameon=False)
-    plain_axis(axis)
+    plain_axis(axis, legend=7.5)
     label_outside(axes, "place in the tail: 0 commonest, 1 rarest", "cosine to neighbours in size")
     return drawing
 
@@ -104,9 +93,7 @@ STUDY = Study(
     paper="asked, not answered: general imbalanced datasets",
     minutes={"smoke": 0.05, "cpu": 0.25, "paper": 0.25},
     settings=presets(PAPER, smoke={"classes": [4, 10]}),
-    plan=lambda settings: [],
     measure=measure,
-    claims=(),
     questions=(
         Question(
             "Do rare classes crowd together: is the mean cosine to neighbours in size larger at "

@@ -6,8 +6,6 @@ weights 1/n_k, logit adjustment (t = 1), label smoothing (ε = 0.1) and the squa
 enclosed by certified programs, one in which the minority is separated and one in which it is not,
 at most a thousandth apart; looked for up to R = 10⁶. About 15 seconds on one core; nothing is
 trained or random.
-
-The document asks the question and gives no number.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import brief, collect, pick, presets, yes_or_no
-from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.panels import Settings, brief, collect, pick, presets, yes_or_no
 from lawscope.studies.peeled import _programs as programs
-from lawscope.studies.peeled._programs import LABEL, SAME, Settings
-from lawscope.studies.study import Check, Numbers, Question, Study
+from lawscope.studies.peeled._programs import LABEL, SAME
+from lawscope.studies.study import Check, Figure, Lab, Numbers, Question, Study
 
 NAMES = {
     "cross_entropy": "cross-entropy",
@@ -58,16 +55,7 @@ def row(settings: Settings, loss: str, majority: int, feature_energy: float) -> 
 
 
 def enclosed(at: Callable[[float], Numbers], largest: float) -> list[Numbers]:
-    """The last program that is separated and the first that is not, by halving on a log scale.
-
-    Example:
-        >>> def at(ratio):
-        ...     return {"ratio": ratio, "phase": "separated" if ratio < 12 else "collapsed"}
-        >>> [round(point["ratio"], 1) for point in enclosed(at, 1e6)]
-        [12.0, 12.0]
-        >>> enclosed(at, 2)
-        [{'ratio': 2, 'phase': 'separated'}]
-    """
+    """The last program that is separated and the first that is not, by halving on a log scale."""
     low, high = {"ratio": 1.0}, at(largest)
     if high["phase"] == SEPARATED:
         return [high]
@@ -133,11 +121,9 @@ def figure(numbers: Numbers) -> Figure:
                 place, style = threshold(row), "o" if threshold(row) else "x"
                 axis.plot(place or edge, height, style, color=COLOURS[shift], ms=5)
             axis.plot([], [], "o", color=COLOURS[shift], ms=5, label=f"K_A = {majority}")
-        axis.set_xscale("log")
         axis.set_yticks(range(len(losses)), [NAMES[loss] for loss in losses])
         axis.invert_yaxis()
-        axis.legend(fontsize=7, frameon=False)
-        plain_axis(axis, f"E_H = {energy}")
+        plain_axis(axis, f"E_H = {energy}", legend=7, xscale="log")
     label_outside(axes, "R₀", "")
     return drawing
 
@@ -148,9 +134,7 @@ STUDY = Study(
     paper="asked, not answered: try various loss functions",
     minutes={"smoke": 0.05, "cpu": 0.25, "paper": 0.25},
     settings=presets(PAPER, smoke=SMOKE),
-    plan=lambda settings: [],
     measure=measure,
-    claims=(),
     questions=(
         *(
             Question(

@@ -17,11 +17,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, medians, pick, presets
-from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.panels import Settings, collect, medians, pick, presets
 from lawscope.studies.peeled import _programs as programs
-from lawscope.studies.peeled._programs import LABEL, SAME, Settings
-from lawscope.studies.study import Claim, NotTried, Numbers, Question, Study
+from lawscope.studies.peeled._programs import LABEL, SAME
+from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 
 if TYPE_CHECKING:
     from lawscope.theory.layer_peeled.peeled import Peeled
@@ -118,9 +117,7 @@ def figure(numbers: Numbers) -> Figure:
             axis.axvline(each["threshold"], color=color, lw=0.8, ls=":")
             if each["vanishing"] is not None and each["vanishing"] <= each["ratios"][-1]:
                 axis.axvline(each["vanishing"], color=color, lw=0.8, ls="--")
-        axis.set_xscale("log")
-        axis.legend(fontsize=7, frameon=False)
-        plain_axis(axis, f"E_H = {energy} (dotted R₀, dashed R₁)")
+        plain_axis(axis, f"E_H = {energy} (dotted R₀, dashed R₁)", legend=7, xscale="log")
     label_outside(axes, "imbalance ratio R", "cosine between minority classifiers")
     return drawing
 
@@ -131,7 +128,6 @@ STUDY = Study(
     paper="falls as R grows, 0 from some R₀ on; larger E_H, larger R₀",
     minutes={"smoke": 0.05, "cpu": 0.05, "paper": 0.05},
     settings=presets(PAPER, smoke=SMOKE),
-    plan=lambda settings: [],
     measure=measure,
     claims=(
         Claim(

@@ -4,8 +4,6 @@
 K = 10 classes, K_A = 3, 5, 7, E_W = 1, E_H = 5 and 10, R = 100 and 1000, the oversampling rate w_r
 from 1 to R with 10 steps a decade. Each program is solved once more one percent below and above
 R/R₀, the rate at which the angle comes back. A few seconds; nothing is trained, nothing is random.
-
-The paper: a minority class has in effect w_r·n_B samples; at w_r = R neural collapse is back.
 """
 
 from __future__ import annotations
@@ -13,14 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, presets
-from lawscope.studies.peeled import Figure, Lab
+from lawscope.studies.panels import Settings, collect, presets
 from lawscope.studies.peeled import _programs as programs
-from lawscope.studies.peeled._programs import LABEL, SAME, Settings
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies.peeled._programs import LABEL, SAME
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Study
 
 PAPER: dict[str, Any] = {**programs.TWO_GROUPS, "ratios": [100, 1000], "per_decade": 10}
 SMOKE = {"majorities": [5], "feature_energies": [5], "ratios": [100], "per_decade": 2}
+NAME = f"R = {{ratio}}, {LABEL}"
 
 
 def measure(lab: Lab) -> Numbers:
@@ -52,9 +50,6 @@ def curve(settings: Settings, ratio: float, majority: int, feature_energy: float
     }
 
 
-NAME = f"R = {{ratio}}, {LABEL}"
-
-
 def beside_threshold(side: int) -> Any:
     """1 − cosine of each curve that collapses, one percent below R/R₀ (0) or above it (1)."""
     return collect("curves", NAME, lambda c: 1 - c["sides"][side], where=lambda c: bool(c["sides"]))
@@ -80,9 +75,7 @@ def figure(numbers: Numbers) -> Figure:
             axis.plot(each["rates"], cosines, "o-", color=color, ms=2.5, lw=1, label=name)
             if each["sides"]:
                 axis.axvline(each["needed"], color=color, lw=0.8, ls=":")
-        axis.set_xscale("log")
-        axis.legend(fontsize=7, frameon=False)
-        plain_axis(axis, f"R = {key[0]}, E_H = {key[1]}")
+        plain_axis(axis, f"R = {key[0]}, E_H = {key[1]}", legend=7, xscale="log")
     label_outside(axes, "oversampling rate w_r", "cosine between minority classifiers")
     return drawing
 
@@ -93,7 +86,6 @@ STUDY = Study(
     paper="the minority has in effect w_r·n_B samples; the simplex is back at w_r = R",
     minutes={"smoke": 0.03, "cpu": 0.05, "paper": 0.05},
     settings=presets(PAPER, smoke=SMOKE),
-    plan=lambda settings: [],
     measure=measure,
     claims=(
         Claim(

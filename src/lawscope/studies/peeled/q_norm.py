@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, presets
-from lawscope.studies.peeled import Figure, Lab
-from lawscope.studies.peeled._programs import SAME, Settings, for_each, pairs_of
-from lawscope.studies.study import Claim, Numbers, Study
+from lawscope.studies.panels import Settings, collect, presets
+from lawscope.studies.peeled._programs import SAME, for_each, pairs_of
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Study
 
 PAPER: dict[str, Any] = {
     "classes": [3, 4, 5], "exponents": [1.5, 2, 3, 4], "weight_energy": 1, "feature_energy": 5,
@@ -67,8 +66,7 @@ def figure(numbers: Numbers) -> Figure:
             right.plot(places, search["cosines"], "o", color=color, ms=3.5)
         right.axhline(-1 / (K - 1), color=color, lw=0.8, ls=":")
     left.axhline(0, color="grey", lw=0.8)
-    left.legend(fontsize=7.5, frameon=False)
-    plain_axis(left, "best loss over that of collapse, minus 1")
+    plain_axis(left, "best loss over that of collapse, minus 1", legend=7.5)
     plain_axis(right, "cosines between classifiers (dotted: simplex)")
     label_outside(axes, "q", "")
     return drawing
@@ -80,7 +78,6 @@ STUDY = Study(
     paper="for q ≠ 2 neural collapse does not emerge",
     minutes={"smoke": 0.05, "cpu": 0.5, "paper": 0.5},
     settings=presets(PAPER, smoke=SMOKE),
-    plan=lambda settings: [],
     measure=measure,
     claims=(
         Claim(

@@ -7,8 +7,6 @@ large as the others, with linear layers and with ReLU between them. Local search
 nothing is certified, and starts end in different minima. About 5 seconds on one core; nothing is
 trained. A first trial had E_H = 50, where nothing merges up to R = 1000; 5 is that of the other
 studies.
-
-The document proposes the model and gives no number.
 """
 
 from __future__ import annotations
@@ -18,10 +16,9 @@ from typing import Any
 
 from lawscope.studies.figures import COLOURS, SOFT, grid, label_outside, plain_axis
 from lawscope.studies.panels import collect, pick, presets, rank_correlation, yes_or_no
-from lawscope.studies.peeled import Figure, Lab
 from lawscope.studies.peeled import _programs as programs
 from lawscope.studies.peeled._programs import SAME
-from lawscope.studies.study import Numbers, Question, Study
+from lawscope.studies.study import Figure, Lab, Numbers, Question, Study
 
 ACTIVATIONS = {"linear": None, "relu": "relu"}
 PAPER: dict[str, Any] = {
@@ -97,14 +94,12 @@ def figure(numbers: Numbers) -> Figure:
                 axis.plot([point["ratio"]] * len(there), there, "o", color=SOFT, ms=3, alpha=0.5)
             line = programs.or_nan([point[name][0] for point in curve["points"]])
             axis.plot(ratios, line, "o-", color=COLOURS[0], ms=3.5, lw=1, label="best start")
-            axis.set_xscale("log")
         bottom.axhline(
             curve["points"][0]["collapsed_loss"], color=COLOURS[1], lw=0.8, ls=":",
             label="neural collapse",
         )  # fmt: skip
-        bottom.set_yscale("log")
-        plain_axis(top, f"{curve['activation']}: cosine of minority classifiers")
-        plain_axis(bottom, "loss")
+        plain_axis(top, f"{curve['activation']}: cosine of minority classifiers", xscale="log")
+        plain_axis(bottom, "loss", xscale="log", yscale="log")
     axes[1][0].legend(fontsize=7, frameon=False)
     label_outside(axes, "imbalance ratio R", "")
     return drawing
@@ -116,9 +111,7 @@ STUDY = Study(
     paper="proposed, no number",
     minutes={"smoke": 0.05, "cpu": 1, "paper": 1},
     settings=presets(PAPER, smoke={"ratios": [1, 10, 100], "starts": 2}),
-    plan=lambda settings: [],
     measure=measure,
-    claims=(),
     questions=(
         Question(
             "Is the simplex still optimal for equal classes: has the best minimum the loss of "

@@ -5,8 +5,6 @@ authors' repository, tried out. 8-layer feed-forward networks on Fashion-MNIST w
 paper, without BatchNorm, and linear (BatchNorm but no ReLU). Three learning rates and three seeds:
 27 trainings of 600 epochs. All layers of a linear network together are one linear map, which need
 not fit the training set: at ``cpu`` it does not.
-
-The paper: the nonlinearity is vital, because D is roughly invariant under linear transformations.
 """
 
 from __future__ import annotations

@@ -10,9 +10,6 @@ class; one seed. Features are taken after each ReLU, before the pooling. Pixels 
 learning rate instead of five: 4 trainings. They were chosen after trials with one seed: AlexNet in
 batches of 128 gave r from −0.91 to −0.95 in 15 to 120 epochs, with momentum −0.84 and −0.95, and
 VGG13 with Adam at lr 3e-3 did not fit CIFAR-10.
-
-The paper: the law holds in AlexNet-X on both datasets and in VGG13-X on Fashion-MNIST. It does not
-show VGG13-X on CIFAR-10.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ it. Feed-forward networks of depth 4, 8 and 20 trained with Adam on CIFAR-10 (gr
 MNIST, both at 10×10 pixels, 100 samples per class: 30 trainings of 600 epochs; one seed. Both
 datasets must be on this machine. Pixels are scaled to [−1, 1]; the authors' CIFAR-10 has twice that
 range.
-
-The paper: straight lines on CIFAR-10 at every depth.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ comparison by the lowest final D. D at the last layer is averaged in log D over 
 curve is flat its lowest point is noise, so the best depth is the smallest within one standard error
 of the lowest. At ``cpu`` two of the paper's five learning rates and three seeds: 180 trainings.
 MNIST and CIFAR-10 must be on this machine.
-
-The paper: the optimal depths for MNIST, Fashion-MNIST and CIFAR-10 are 6, 10 and 12.
 """
 
 from __future__ import annotations
@@ -106,7 +104,7 @@ def figure(numbers: Numbers) -> Figure:
     for name, above, below in zip(names, *axes, strict=True):
         panels = [panel for panel in numbers["panels"] if panel["dataset"] == name]
         series = [(str(panel["depth"]), panel["chosen"][0]) for panel in panels]
-        overlay(above, series, NAMES[name], graded=True, legend="layers")
+        overlay(above, series, NAMES[name], legend="layers")
         _draw_final(below, panels, numbers["best"][name])
     label_outside([axes[0]])
     label_outside([axes[1]], x="number of layers", y="final separation fuzziness")

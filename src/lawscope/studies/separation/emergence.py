@@ -5,9 +5,6 @@ networks on Fashion-MNIST with Adam, measured after 0, 10, 20, 30, 50, 100, 200,
 with NC1 = Tr(SSw SSb⁺)/K at the last hidden layer beside it. Three learning rates and three seeds:
 9 trainings of 600 epochs. That the law emerges before minority collapse too is not tried: it needs
 networks on imbalanced data along their training.
-
-The paper: no law at the beginning; it emerges gradually, earlier than neural collapse and than
-minority collapse; after that the decay ratio falls until the network has converged.
 """
 
 from __future__ import annotations

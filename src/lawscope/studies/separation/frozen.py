@@ -6,9 +6,6 @@ alone, then the upper ten alone. Three learning rates and three seeds: 27 traini
 Both stages are of 600 epochs with the usual steps of the learning rate, and frozen layers keep
 their weights; the authors' first stage has 900 epochs without steps, and their frozen layers still
 shrink by weight decay.
-
-The paper: test accuracy 23.85 % against 19.67 % (overview talk: 21.46 % against 18.25 %),
-r = −0.997 against −0.971, training loss 0.0021 against 0.0019, both with 100 % training accuracy.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 ``lawscope study run separation/layer-rates``: figure 10 of He & Su 2023. The ratio D_{l+1}/D_l of
 every layer of 8-layer feed-forward networks on CIFAR-10 (green channel, 10×10) over the epochs of a
 training with Adam. Three learning rates and three seeds: 9 trainings of 600 epochs.
-
-The paper: the relative improvement of bottom layers converges earlier than that of top layers.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ def figure(numbers: Numbers) -> Figure:
     drawing, ((left, right),) = grid(1, 2, "How fast each layer learns to separate", (4.2, 3.2))
     first = numbers["networks"][0]
     layers = range(1, len(first["ratios"]) + 1)
-    shades = colours(len(layers), graded=True)
+    shades = colours(len(layers))
     for index, ratio, color in zip(layers, first["ratios"], shades, strict=True):
         left.plot(first["epochs"], ratio, "-", color=color, lw=1.2, label=f"layer {index}")
     label_outside([[left]], "epoch", "D of the layer / D before it")
@@ -78,8 +76,7 @@ def figure(numbers: Numbers) -> Figure:
     means = [sum(layer) / len(layer) for layer in zip(*times, strict=True)]
     right.plot(layers, means, "o-", color=shades[0], label="mean over seeds")
     label_outside([[right]], y="converged from epoch")
-    right.legend(fontsize=7, frameon=False)
-    plain_axis(right, f"within {TOLERANCE:.0%} of the last value for good")
+    plain_axis(right, f"within {TOLERANCE:.0%} of the last value for good", legend=7)
     corner(right, note("by seed", STUDY.claims[0], numbers))
     return drawing
 

@@ -3,8 +3,6 @@
 ``lawscope study run separation/learning-rate``: figure 2 of He & Su 2023, second row. A 9-layer
 feed-forward network trained on Fashion-MNIST with SGD at lr 0.01, 0.03 and 0.1, 600 epochs, three
 seeds: 9 trainings. Nothing is chosen here.
-
-The paper: the law holds for each.
 """
 
 from __future__ import annotations

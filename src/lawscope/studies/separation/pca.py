@@ -4,8 +4,6 @@
 8-layer network of ``separation/optimizers`` (Adam, Fashion-MNIST), projected on their first two
 principal components, with the silhouette of the classes in the plane and in the whole space: 5
 trainings of 600 epochs that the two studies share; one seed.
-
-The paper: a picture, from chaotic at the input to separated at the last layer.
 """
 
 from __future__ import annotations
@@ -14,13 +12,15 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from lawscope.studies.figures import note, plane_pictures
+from lawscope.studies.figures import COLOURS, legend_below, note, plain_axis, wrapped
 from lawscope.studies.panels import choice, training_of
 from lawscope.studies.separation._family import chosen, he_su_study, rise
 from lawscope.studies.separation.test_data import ONE_SEED, SETTINGS, plan
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Tensor
 
 SHOWN = 30  # samples of each class in the picture
+# With seven colours, no two of 35 classes look the same.
+MARKERS = "os^Dv"
 
 
 def measure(lab: Lab) -> Numbers:
@@ -78,13 +78,24 @@ def gain_in_plane(row: Numbers) -> float:
 
 
 def draw_planes(
-    picture: Numbers, silhouettes: Sequence[float], first: str, other: str, **words: str
-) -> Figure:
+    picture: Numbers, silhouettes: Sequence[float], first: str, other: str, *, title: str,
+    legend: str | None = None,
+) -> Figure:  # fmt: skip
     """Draw the points of every layer: the first, and the others by the number of their kind."""
-    headings = [first, *(f"{other} {i}" for i in range(1, len(silhouettes)))]
-    titles = [f"{p}, silhouette {s:.2f}" for p, s in zip(headings, silhouettes, strict=True)]
-    points, labels, names = (picture[key] for key in (f"{other}s", "labels", "names"))
-    return plane_pictures(points, labels, names, titles=titles, **words)
+    layers, names = picture[f"{other}s"], picture["names"]
+    drawing, _, places = wrapped(len(layers), title, columns=4)
+    for index, (axis, points) in enumerate(zip(places, layers, strict=True)):
+        for label, name in enumerate(names):
+            pairs = zip(points, picture["labels"], strict=True)
+            x, y = zip(*(point for point, k in pairs if k == label), strict=True)
+            color, marker = COLOURS[label % len(COLOURS)], MARKERS[label % len(MARKERS)]
+            axis.scatter(x, y, s=9, color=color, marker=marker, lw=0, label=name)
+        heading = f"{other} {index}" if index else first
+        plain_axis(axis, f"{heading}, silhouette {silhouettes[index]:.2f}")
+        axis.tick_params(labelbottom=False, labelleft=False)
+    look = {"markerscale": 2, "title": legend, "title_fontsize": 8}
+    legend_below(drawing, ncols=min(5, len(names)), **look)
+    return drawing
 
 
 def figure(numbers: Numbers) -> Figure:

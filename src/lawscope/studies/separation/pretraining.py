@@ -4,10 +4,6 @@
 20-layer network trained on Fashion-MNIST are frozen, and five new layers (four hidden ones and the
 classifier) are trained on top; beside it 15 layers from scratch. Three learning rates and three
 seeds: 27 trainings of 600 epochs.
-
-The paper: the law emerges in the additional five layers; the whole is quite different from 15
-layers trained from scratch. Two lines, one for the kept and one for the new layers, are compared
-with one by the Bayesian information criterion.
 """
 
 from __future__ import annotations

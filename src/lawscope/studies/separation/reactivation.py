@@ -6,8 +6,6 @@ on with all layers learning, with every learning rate: 9 further trainings of 60
 seeds. That one can fine-tune to a straight line is judged by the best learning rate, as the paper
 chooses, against the standard training of separation/frozen; that fine-tuning straightens the line,
 without a choice: at the one learning rate of before.
-
-The paper: one can fine-tune to reactivate the law with about the same or better test performance.
 """
 
 from __future__ import annotations

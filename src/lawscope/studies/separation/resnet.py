@@ -83,10 +83,8 @@ def longer_blocks(row: Row) -> float:
 def figure(numbers: Numbers) -> Figure:
     """Draw the law by layers above, by blocks below; one column per kind of blocks."""
     title = "The module of a residual network is the block"
-    drawn = law_figure(numbers["panels"], "{kind} blocks, by {stations}", title, row="stations")
-    for axis in drawn.axes[-len(numbers["panels"]) // 2 :]:
-        axis.set_xlabel("block index", fontsize=8.5)
-    return drawn
+    label = "{kind} blocks, by {stations}"
+    return law_figure(numbers["panels"], label, title, row="stations", x="block index")
 
 
 STUDY = he_su_study(

@@ -131,17 +131,15 @@ def figure(numbers: Numbers) -> Figure:
             left.plot(noises, moves, "o-", color=color, ms=3, lw=1, alpha=0.7, label=label)
             for t in row["trials"]:
                 right.plot(t["moved"], t["predicted"], ".", color=color, ms=3, alpha=0.7)
-    left.set(xscale="log", yscale="log")
     words = "noise / root mean square weight", "relative change of R (root mean square)"
     label_outside([[left]], *words)
-    left.legend(fontsize=7, frameon=False)
     right.axline((0, 0), slope=1, color="grey", lw=0.8, ls=":")
     for scale in (right.set_xscale, right.set_yscale):
         scale("symlog", linthresh=1e-3)
     formula = r"formula: $\sum_l (D_{l-1}/D_l)\,\epsilon_l$"
     label_outside([[right]], "measured (R′ − R)/R", formula)
-    for axis in (left, right):
-        plain_axis(axis)
+    plain_axis(left, legend=7, xscale="log", yscale="log")
+    plain_axis(right)
     corner(left, brief(STUDY.questions[0].value(numbers)))
     return drawing
 

@@ -4,8 +4,6 @@
 network trained with Adam on 200 to 5000 samples of Fashion-MNIST, as many of each class, 600
 epochs. At ``cpu`` three of the paper's five learning rates: 15 trainings; one seed. The paper does
 not print its sample sizes; these are ours.
-
-The paper: the law emerges for each, the half-life can be larger for larger datasets.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ networks of three shapes trained with Adam on Fashion-MNIST: narrow-wide, wide-n
 ``cpu`` halves all widths above 100, trains for 150 epochs instead of 600 with one of the paper's
 five learning rates, and takes three seeds, since final values of D differ from seed to seed: 9
 trainings.
-
-The paper: wide-narrow is best.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 ``separation/optimizers`` (Adam, Fashion-MNIST, learning rate chosen on training data), measured on
 samples it has not seen: 5 trainings of 600 epochs that the two studies share; one seed. The
 embedded Fashion-MNIST has 1000 test images.
-
-The paper: a fuzzy version of the law exists in the test data.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ all-MiniLM-L6-v2, in both presets. One trial with that folder (lr 5e-5, 4 epochs
 training sentences right) gave r = −0.976 with the first token and −0.963 with the mean.
 
 A network that does not fit its sentences says nothing about the law, straight line or not.
-
-The paper: no law, neither with the first token nor with the mean.
 """
 
 from __future__ import annotations
@@ -93,11 +91,13 @@ def label(panel: Row) -> str:
     return f"{NAMES[panel['pooling']]}, seed {panel['chosen'][0]['seed']}"
 
 
-def rates(panels: Sequence[Numbers], *, fitting: bool) -> dict[str, list[Any]]:
-    """Return r by network, named by its learning rate too."""
-    return by_panel(
-        panels, lambda p: f"{label(p)}, lr {p['chosen'][0]['lr']:g}", "r", fitting=fitting
-    )
+def rates(panels: Sequence[Numbers]) -> dict[str, list[Any]]:
+    """Return r by network, named by its learning rate too, whether it fits or not."""
+
+    def name(panel: Row) -> str:
+        return f"{label(panel)}, lr {panel['chosen'][0]['lr']:g}"
+
+    return by_panel(panels, name, "r", fitting=False)
 
 
 def of_bert(numbers: Numbers) -> dict[str, list[Any]]:
@@ -107,16 +107,14 @@ def of_bert(numbers: Numbers) -> dict[str, list[Any]]:
     fitting = [panel for panel in numbers["panels"] if panel["chosen"][0]["fits"]]
     if {panel["pooling"] for panel in fitting} != set(NAMES):
         raise NotTried("no network fits 99 % of its sentences")
-    return rates(fitting, fitting=True)
+    return rates(fitting)
 
 
 def figure(numbers: Numbers) -> Figure:
     """Draw one row of panels per way of pooling, one column per network."""
     whose = numbers["encoder"] or "a small encoder trained from random weights"
-    drawn = law_figure(numbers["panels"], label, f"Sentences of SST-2 in {whose}", row="pooling")
-    for axis in drawn.axes[-len(numbers["panels"]) // 2 :]:
-        axis.set_xlabel("block index", fontsize=8.5)
-    return drawn
+    title = f"Sentences of SST-2 in {whose}"
+    return law_figure(numbers["panels"], label, title, row="pooling", x="block index")
 
 
 STUDY = he_su_study(
@@ -140,7 +138,7 @@ STUDY = he_su_study(
     questions=(
         Question(
             "Is there a straight line (r ≤ −0.9) in the encoder at hand, whether it fits or not?",
-            lambda numbers: rates(numbers["panels"], fitting=False),
+            lambda numbers: rates(numbers["panels"]),
             yes_or_no(lambda r: r <= -0.9),
         ),
     ),

@@ -122,13 +122,13 @@ def figure(numbers: Numbers) -> Figure:
         rows, mean = numbers[arm]["rows"], numbers[arm]["means"]
         first = [row for row in rows if row["seed"] == rows[0]["seed"]]
         names = [(f"{row['upstream']} upstream", row) for row in first]
-        figures.overlay(places[0], names, ARMS[arm], graded=True)
+        figures.overlay(places[0], names, ARMS[arm])
         places[0].set_ylabel(Y_LABEL, fontsize=8.5)
         shown = [row for row in rows if row["balance"] is not None]
         pairs = (("upstream", "balance"), ("balance", "test_accuracy"))
         for axis, (x, y) in zip(places[1:], pairs, strict=True):
             axis.plot([row[x] for row in shown], [row[y] for row in shown], ".", color=SOFT, ms=3)
-            shades = figures.colours(len(mean), graded=True)
+            shades = figures.colours(len(mean))
             for each, color in zip(mean, shades, strict=True):
                 axis.plot(each[x], each[y], "o", color=color)
             axis.set_ylabel(y.replace("_", " "), fontsize=8.5)
@@ -136,7 +136,8 @@ def figure(numbers: Numbers) -> Figure:
         places[1].axhline(0, color=SOFT, lw=0.8, ls=":")
         places[2].axvline(0, color=SOFT, lw=0.8, ls=":")
         if mean:
-            figures.above(places[2], [f"accuracy lost at balance: {loss_of_balance(mean):.3f}"])
+            lost = f"accuracy lost at balance: {loss_of_balance(mean):.3f}"
+            places[2].set_title(lost, fontsize=figures.SMALL, color=figures.INK)
     for axis, name in zip(axes[-1], (X_LABEL, "upstream epochs", "balance"), strict=True):
         axis.set_xlabel(name, fontsize=8.5)
     return drawing
@@ -152,7 +153,6 @@ STUDY = he_su_study(
     ),
     plan=lambda settings: [training for arm in ARMS for training in shares(settings, arm)],
     measure=measure,
-    claims=(),
     questions=(
         Question(
             f"Does the share nearest to balance test within {WITHIN:.0%} of the best (accuracy "

@@ -26,26 +26,17 @@ FEATURE_ENERGIES = (1.0, 5.0, 25.0, 100.0)
 
 @dataclass(frozen=True)
 class EnergyOutlook:
-    """What one pair of energies makes of the class sizes.
+    """What one pair of energies makes of the class sizes."""
 
-    Attributes:
-        weight_energy: E_W.
-        feature_energy: E_H.
-        phase: of the smallest classes: "separated", "collapsed" or "vanished".
-        collapsed: how many classes are not separated.
-        minority_cosine: predicted between minority classifiers; NaN where undefined.
-        threshold: ratio of the largest class to a smaller one from which that one collapses, the
-            others lifted onto the same bar; None where this data stays below it.
-        rate: how much more often the smallest classes must be sampled, 1 where they need not.
-    """
-
-    weight_energy: float
-    feature_energy: float
-    phase: str
-    collapsed: int
-    minority_cosine: float
+    weight_energy: float  # E_W
+    feature_energy: float  # E_H
+    phase: str  # of the smallest classes: "separated", "collapsed" or "vanished"
+    collapsed: int  # how many classes are not separated
+    minority_cosine: float  # predicted between minority classifiers; NaN where undefined
+    # Ratio of the largest class to a smaller one from which that one collapses, the others lifted
+    # onto the same bar; None where this data stays below it.
     threshold: float | None
-    rate: float
+    rate: float  # how much more often the smallest classes must be sampled, 1 where they need not
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,8 +145,7 @@ def collapse_outlook(labels: Any) -> CollapseOutlook:
 
 
 def _outlook(counts: FloatArray, energy: float) -> EnergyOutlook:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LawscopeWarning)
+    with warnings.catch_warnings(action="ignore", category=LawscopeWarning):
         found = peel(counts, 1.0, energy)
     lost = sum(g.classes for g in found.groups if g.phase != "separated")
     threshold, rate = None, 1.0

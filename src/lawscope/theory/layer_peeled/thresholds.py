@@ -186,8 +186,7 @@ def collapse_floor(
 
     def excess(log_floor: float) -> float:
         lifted = np.maximum(given, math.exp(log_floor))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LawscopeWarning)
+        with warnings.catch_warnings(action="ignore", category=LawscopeWarning):
             price = peel(lifted, *energies).price
         return math.log(float(lifted.min() / lifted.sum()) / price)
 

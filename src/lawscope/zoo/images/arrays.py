@@ -26,24 +26,18 @@ SPLIT_KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled examples, split into those to train on and those to test on.
+    """Labelled examples, split into those to train on and those to test on, which may be none.
 
-    Attributes:
-        name: what the data is called in tables and reports.
-        x_train: uint8 pixels of shape (n, H, W) or (n, H, W, 3); or floating-point inputs of shape
-            (n, …), which reach the network as they are.
-        y_train: class of each training example, int64 of shape (n,), counted from 0.
-        x_test: like ``x_train``; of length 0 when there is no test set.
-        y_test: like ``y_train``.
-        class_names: one name per class, in the order of the labels.
+    Examples are uint8 pixels of shape (n, H, W) or (n, H, W, 3), or floating-point inputs of shape
+    (n, …), which reach the network as they are; labels are int64 of shape (n,), counted from 0.
     """
 
-    name: str
+    name: str  # what the data is called in tables and reports
     x_train: Images
     y_train: Labels
     x_test: Images
     y_test: Labels
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # in the order of the labels
 
 
 def make_dataset(

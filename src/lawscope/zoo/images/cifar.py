@@ -17,7 +17,7 @@ from lawscope.arrays import IntArray
 from lawscope.errors import LawscopeError
 from lawscope.progress import progress
 from lawscope.zoo.images.arrays import SPLIT_KEYS, Dataset, make_dataset, read_npz
-from lawscope.zoo.storage import cache_dir, data_folders, fetch, out_of_reach
+from lawscope.zoo.storage import cache_dir, data_folders, fetch
 
 # A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
 ARCHIVE = "cifar-10-python.tar.gz"
@@ -47,8 +47,7 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
         if (dataset := _from_npz(folder)) is not None:
             return dataset
     by_hand = f"put {ARCHIVE} into a folder given by data_dir or LAWSCOPE_DATA"
-    with out_of_reach("CIFAR-10", by_hand):
-        archive = fetch(ADDRESS, cache_dir() / "cifar10", SHA256)
+    archive = fetch(ADDRESS, cache_dir() / "cifar10", SHA256, "CIFAR-10", by_hand)
     return _from_batches(archive, _archived(archive))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lawscope.errors import LawscopeError
 from lawscope.zoo.images.arrays import Dataset, make_dataset
-from lawscope.zoo.storage import cache_dir, data_folders, fetch, find_file, out_of_reach
+from lawscope.zoo.storage import cache_dir, data_folders, fetch, find_file
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
@@ -88,9 +88,8 @@ def load_idx_dataset(source: IdxSource, data_dir: str | Path | None = None) -> D
     """Read MNIST or Fashion-MNIST from this machine, or download it."""
     files = _find(source, data_dir)
     if files is None:
-        folder = cache_dir() / source.name
-        with out_of_reach(source.title, source.by_hand):
-            files = [fetch(f"{source.address}{s}.gz", folder, source.sha256[s]) for s in STEMS]
+        folder, said = cache_dir() / source.name, (source.title, source.by_hand)
+        files = [fetch(f"{source.address}{s}.gz", folder, source.sha256[s], *said) for s in STEMS]
     x, y, x_test, y_test = map(read_idx, files)
     origin = str(files[0].parent)
     return make_dataset(source.name, origin, (x, y), (x_test, y_test), source.class_names)

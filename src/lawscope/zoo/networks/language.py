@@ -69,11 +69,6 @@ def rotate(x: Tensor) -> Tensor:
     """Turn queries or keys (B, heads, T, d) by their positions: products then tell distance.
 
     Pairs of coordinates turn by position · 10000^(−i/(d/2)): rotary positions, Su et al. 2021.
-
-    Example:
-        >>> turned = rotate(torch.ones(1, 1, 4, 6))[0, 0]
-        >>> bool(torch.allclose(turned[0] @ turned[2], turned[1] @ turned[3]))
-        True
     """
     half = x.shape[3] // 2
     speeds = 10_000.0 ** (-torch.arange(half, device=x.device) / half)

@@ -73,15 +73,7 @@ def text_windows(
 
 
 class BytePairs:
-    """A byte-pair vocabulary (Sennrich et al. 2016, on bytes as GPT-2 has it).
-
-    Example:
-        >>> letters = BytePairs([(ord("t"), ord("h")), (256, ord("e"))])
-        >>> letters.encode("the moth").tolist()
-        [257, 32, 109, 111, 256]
-        >>> letters.decode([257, 32, 109, 111, 256]), letters.size
-        ('the moth', 258)
-    """
+    """A byte-pair vocabulary (Sennrich et al. 2016, on bytes as GPT-2 has it)."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self._pairs = tuple(pairs)
