@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lawscope.data.row_hash import hash_rows
 from lawscope.errors import LawscopeError
 from lawscope.statistics.base import Statistic, guarded
 from lawscope.statistics.features import as_features, as_labels
@@ -40,6 +41,8 @@ class ClassFuzziness:
     dim: int  # number of features
     rank: int  # of SSb
     deleted: NDArray[np.float64]  # D without each fold in turn, shape (≤ F,); empty without folds
+    ratios: NDArray[np.float64]  # all samples over those left out, shape (≤ F,)
+    contrasts: NDArray[np.float64]  # the weakest class contrast: of all, then without each fold
 
 
 class ClassScatter(Statistic):
@@ -118,7 +121,7 @@ class ClassScatter(Statistic):
         x = as_features(features)
         y = as_labels(labels, len(x))
         self._check_width(x)
-        self.update_rows(x, self.index.assign(y))
+        self.update_rows(x, self.index.assign(y, hash_rows(x) if self.index.folds > 1 else None))
 
     @guarded
     def update_rows(self, features: Tensor, groups: Tensor) -> None:
@@ -139,7 +142,6 @@ class ClassScatter(Statistic):
             self._second = SpanSquares(self._span())
             # The span has taken over what it needs.
             self._sums = GroupMeans()
-        self.index.restart()
 
     @guarded
     def class_means(self) -> Tensor:
@@ -177,6 +179,8 @@ class ClassScatter(Statistic):
             dim=len(span.shift),
             rank=span.rank,
             deleted=values[1:].numpy(),
+            ratios=(samples[:1] / (samples[0] - samples[1:])).numpy(),
+            contrasts=span.contrasts.cpu().numpy(),
         )
 
     @guarded
@@ -198,7 +202,7 @@ class ClassScatter(Statistic):
             self._second.squares += other._second.squares.to(self._second.squares)
             self._second.counts += other._second.counts
             return
-        self.index.join(other.index)
+        self.index.adopt(dict.fromkeys([*self.classes, *other.classes]))
         self.dim = other.dim if self.dim is None else self.dim
         position, folds = self.index.position, self.index.folds
         to = [position[label] * folds + j for label in other.classes for j in range(folds)]
@@ -226,10 +230,7 @@ class ClassScatter(Statistic):
         else:
             self._sums.load(state)
         if self.classes:
-            _, counts, shift = self._group_means()
-            dealt = counts.view(-1, self.index.folds).sum(dim=1)
-            self.index.adopt(self.classes, dealt.tolist())
-            self.dim = len(shift)
+            self.dim = len(self._group_means()[2])
 
     def _check_width(self, features: Tensor) -> None:
         self.dim = features.shape[1] if self.dim is None else self.dim

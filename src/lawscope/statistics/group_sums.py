@@ -159,6 +159,7 @@ class Span:
         matrix: A of all columns below each other, shape (C, d).
         centres: A x̄_k, relative to ``shift``, shape (C, K).
         membership: 1 where a row of ``matrix`` belongs to a column, shape (C, 1 + R).
+        contrasts: the weakest contrast of the class means in every column, shape (1 + R,).
     """
 
     def __init__(
@@ -174,10 +175,12 @@ class Span:
         self.matrix = matrix[: self.rank]
         self.centres = self.matrix @ self.class_means.T
         owners = [0] * self.rank
+        self.contrasts = means.new_full((self.columns,), torch.nan)
         if self.columns > 1:
             # With fewer features than groups the features are the coordinates.
             wide = means.shape[1] > len(means)
             basis, upper = torch.linalg.qr(means.T) if wide else (None, means.T)
+            self.contrasts = find_weakest_contrasts(upper.T, self.kept)
             fold_means = average_folds(upper.T, self.kept[1:])
             weights = self.weights.expand(len(fold_means), -1)
             matrix, ranks = whiten_between(fold_means, weights)
@@ -227,3 +230,27 @@ def average_folds(means: Tensor, kept: Tensor) -> Tensor:
     table, weights = means.view(*kept.shape[1:], -1), kept.to(means)
     sums = torch.stack([(table * column[..., None]).sum(dim=1) for column in weights])
     return sums / weights.sum(dim=2).clamp(min=1)[..., None]
+
+
+def find_weakest_contrasts(means: Tensor, kept: Tensor) -> Tensor:
+    """Return the least eigenvalue of the Gram matrix of class-mean contrasts, shape (R,).
+
+    Means are of groups, (K·F, ·), by the samples ``kept``, (R, K, F). On the diagonal stand
+    products of different folds only: their noise is independent, so that the eigenvalue is as
+    likely above as below zero where two classes have the same mean, however few the samples. NaN
+    where a class lies in a single fold.
+    """
+    classes = kept.shape[1]
+    contrasts = torch.linalg.qr(torch.eye(classes)[:, 1:].to(means) - 1 / classes)[0]
+    found = means.new_full((len(kept),), torch.nan)
+    for r, counts in enumerate(kept.to(means)):
+        sums = means.view(*counts.shape, -1) * counts[..., None]
+        total, samples = sums.sum(dim=1), counts.sum(dim=1)
+        pairs = samples.square() - counts.square().sum(dim=1)
+        if bool((pairs == 0).any()):
+            continue
+        apart = total.square().sum(dim=1) - sums.square().sum(dim=(1, 2))
+        gram = (total @ total.T) / samples.outer(samples)
+        gram.diagonal().copy_(apart / pairs)
+        found[r] = torch.linalg.eigvalsh(contrasts.T @ gram @ contrasts)[0]
+    return found

@@ -17,6 +17,7 @@ from lawscope.capture.head import find_head
 from lawscope.capture.session import Session
 from lawscope.capture.taps import Tap
 from lawscope.data.batches import Batch
+from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_held, class_names_of, find_labels
@@ -72,7 +73,7 @@ class CollapseObserver(LawObserver[Collapse]):
                 f"{len(self.head.weight)}: labels index the rows of the head, so renumber them "
                 "from 0 as in training."
             )
-        self.groups = self.index.assign(y)
+        self.groups = self.index.assign(y, hash_samples(batch) if self.index.folds > 1 else None)
         self.samples += batch.size if self.decisions is None else 0
 
     def see(self, tap: Tap, rows: Tensor) -> None:

@@ -15,6 +15,7 @@ from lawscope.capture.session import Session
 from lawscope.capture.stations import GRANULARITIES, Station, select
 from lawscope.capture.taps import Tap
 from lawscope.data.batches import Batch
+from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError
 from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
@@ -62,7 +63,9 @@ class SeparationObserver(LawObserver[Separation]):
         return sum(1 + any(twice[i] for i in members) for members in self.plan.rounds)
 
     def begin_batch(self, batch: Batch) -> None:
-        self.groups = self.index.assign(find_labels(batch, "separation"))
+        labels = find_labels(batch, "separation")
+        hashes = hash_samples(batch) if self.index.folds > 1 else None
+        self.groups = self.index.assign(labels, hashes)
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         assert self.groups is not None
@@ -181,7 +184,6 @@ class SeparationObserver(LawObserver[Separation]):
         self.scatter: dict[int, ClassScatter] = {}
         if self.round == len(self.plan.rounds):
             return
-        self.index.restart()
         operations, weighting = list(self.measured), self.settings.weighting
         for i in self.plan.rounds[self.round]:
             scatter = ClassScatter(self.plan.strategies[i], weighting=weighting, index=self.index)
