@@ -207,6 +207,7 @@ def line_charts(
         stations=curve.stations,
         values=log_or_nan(curve.values) - base,
         interval=None if curve.interval is None else log_or_nan(curve.interval) - base[:, None],
+        estimate=None if curve.estimate is None else log_or_nan(curve.estimate) - base,
         fitted=np.where(np.isnan(base), np.nan, 0.0),
         log=False,
         note="0.1 is about 10 % above the line.",

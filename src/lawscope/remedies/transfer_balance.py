@@ -91,7 +91,7 @@ class TransferBalance(Result):
         logs, index = log_or_nan(measured.values), np.arange(len(measured.values))
         ends = [0, self.split, len(index) - 1]
         line = np.exp(np.interp(index, ends, logs[ends]))
-        curve = measured.stations, measured.values, measured.interval, line
+        curve = measured.stations, measured.values, None, None, line
         rows = [[name, number(gain), number(math.exp(-gain))] for name, gain in gains]
         return Section(
             title="Balance of transfer learning",
@@ -159,11 +159,11 @@ def compute_balance(
     if not isinstance(given, Real) or not float(given) > 0:
         raise LawscopeError(f"tolerance={given!r} leaves nothing balanced; give one above 0.")
     cut, tolerance = _find_cut(measured.stations, split), float(given)
-    curve, again = log_or_nan(measured.values), measured.replicates
+    curve, again = log_or_nan(measured.values), measured.population
     bottom, top, difference, balance = _compute_numbers(curve, cut).tolist()
     interval: dict[str, tuple[float, float]] = {}
     if again is not None:
-        ends = zip(*again.interval(lambda c: _compute_numbers(c, cut), curve), strict=True)
+        ends = zip(*again.interval_of(lambda c: _compute_numbers(c, cut)), strict=True)
         interval = {n: (float(a), float(b)) for n, (a, b) in zip(NUMBERS, ends, strict=True)}
     low, high = interval.get("balance", (math.nan, math.nan))
     verdict: Balance = "cannot be told"

@@ -164,6 +164,8 @@ class _Writer:
         columns = {chart.symbol: [number(float(value), chart.digits) for value in chart.values]}
         if chart.interval is not None:
             write = partial(number, digits=chart.digits)
+            if chart.estimate is not None:
+                columns["population"] = [write(float(value)) for value in chart.estimate]
             columns["95 %"] = [between(ends, write) for ends in chart.interval.tolist()]
         if chart.log:
             kept = values[1:] / values[:-1]

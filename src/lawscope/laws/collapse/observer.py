@@ -24,7 +24,6 @@ from lawscope.laws.classes import check_held, class_names_of, find_labels
 from lawscope.laws.collapse import metrics
 from lawscope.laws.collapse.result import Collapse, HeadFacts, Predicted
 from lawscope.laws.collapse.verdict import advise_collapse, judge_collapse
-from lawscope.laws.line import Replicates, log_or_nan
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, gathered, merges_ranks
 from lawscope.statistics.folds import GroupIndex
@@ -251,9 +250,9 @@ def predicted_numbers(prediction: Peeled, minority: IntArray) -> Predicted:
 
 
 def _interval(part: ClassFuzziness) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of D, where every replicate has a logarithm."""
-    curve, curves = log_or_nan(np.array([part.value])), log_or_nan(part.deleted[:, None])
-    if len(curves) < 2 or not (np.isfinite(curve).all() and np.isfinite(curves).all()):
+    """Return the 95 % interval of D in the population, where there are samples enough for one."""
+    found = estimate_population([part])
+    if found is None:
         return {}
-    low, high = Replicates(curves).of_values(curve)[0].tolist()
+    low, high = found.interval[0].tolist()
     return {"D": (low, high)}

@@ -47,7 +47,7 @@ def judge_collapse(
 ) -> tuple[Verdict, str]:
     """Apply :data:`RULE`; return the verdict and the sentence behind it."""
     classes = len(classifier_cosines)
-    low, high = interval.get("D", (math.nan, math.nan))
+    low, high = interval.get("D", (nc1.D, nc1.D))
     answers = [
         _below("NC1 (D/K)", nc1.papyan, (low / classes, high / classes), SPREAD),
         _below("NC4", nc4, interval["nc4"], MISMATCH),
@@ -69,6 +69,9 @@ def judge_collapse(
 def _below(name: str, value: float, ends: tuple[float, float], bar: float) -> Answer:
     low, high = ends
     between = f" [{low:.3g}, {high:.3g}]" if low < high else ""
+    if between and not low <= value <= high:
+        # Of the population, which this number of the samples is not.
+        between = f" on these samples, {low:.3g} to {high:.3g} in the population"
     said = f"{name} is {value:.3g}{between}"
     if high < bar:
         return True, f"{said}, below {bar:g}"

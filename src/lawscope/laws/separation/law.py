@@ -59,6 +59,11 @@ class SeparationSettings(Settings):
     strategy: Literal["held", "scatter", "two-pass"] | None = option(
         None, "force how features are gathered; it never changes the value."
     )
+    whole: bool = option(
+        False,
+        "the data is the whole training set, as in the paper: what is measured is then what there "
+        "is to know, without an interval.",
+    )
     folds: int = option(8, "folds of the jackknife.", least=2, lacks="is too few for a jackknife")
     class_names: Sequence[str] | None = option(None, CLASS_NAMES)
     distributed: bool | None = option(None, DISTRIBUTED)

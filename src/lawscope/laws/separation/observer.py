@@ -20,9 +20,10 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
-from lawscope.laws.line import Replicates, fit_line, log_or_nan
+from lawscope.laws.line import fit_line, log_or_nan
+from lawscope.laws.population import as_population, estimate_population
 from lawscope.laws.separation.result import Separation
-from lawscope.laws.separation.verdict import MIN_STATIONS, advise, judge
+from lawscope.laws.separation.verdict import MIN_STATIONS, advise, judge, judge_population
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, merges_ranks
 from lawscope.statistics.folds import GroupIndex
@@ -45,7 +46,9 @@ class SeparationObserver(LawObserver[Separation]):
         self.measured: dict[int, Station] = {}
         for station in itertools.chain(*self.candidates.values()):
             self.measured.setdefault(station.operation, station)
-        self.index = GroupIndex(settings.folds if settings.uncertainty == "jackknife" else 1)
+        self.index = GroupIndex(
+            settings.folds if settings.uncertainty and not settings.whole else 1
+        )
         self.plan = self._plan_passes(self._expect_classes() * self.index.folds)
         self.parts: dict[int, ClassFuzziness] = {}
         self.widths: dict[int, int] = {}
@@ -114,21 +117,26 @@ class SeparationObserver(LawObserver[Separation]):
             name: np.array([self.parts[s.operation].value for s in chosen])
             for name, chosen in self.candidates.items()
         }
-        fits = {n: fit_line(c, self._replicates(self.candidates[n])) for n, c in curves.items()}
+        fits = {n: fit_line(c) for n, c in curves.items()}
         granularity = next(iter(fits))  # what was asked for comes first
         if self.settings.stations == "auto":
             granularity = min(fits, key=lambda n: np.nan_to_num(fits[n].pearson, nan=1.0))
         chosen, fit = self.candidates[granularity], fits[granularity]
         parts = [self.parts[s.operation] for s in chosen]
-        values, replicates = curves[granularity], self._replicates(chosen)
-        curve = log_or_nan(values)
-        verdict, reason = judge(fit, curve, replicates)
+        values = curves[granularity]
+        verdict, reason = judge(fit, log_or_nan(values))
         classes, counts = parts[0].classes, parts[0].counts
+        population = None
+        if self.settings.whole:
+            population = as_population(values, fit, verdict, f"The data is all there is: {reason}")
+        elif self.settings.uncertainty is not None:
+            population = estimate_population(parts)
+            if population is not None:
+                population = judge_population(population, values, int(counts.min()))
         result = Separation(
             stations=tuple(s.name for s in chosen),
             layers=tuple(s.layer for s in chosen),
             values=values,
-            interval=None if replicates is None else replicates.of_values(curve),
             classwise=np.stack([p.classwise for p in parts]),
             classes=classes,
             counts=counts,
@@ -142,7 +150,7 @@ class SeparationObserver(LawObserver[Separation]):
             granularities=fits,
             settings=self._describe(chosen, int(counts.sum())),
             warnings=self._warn_about(granularity, chosen, parts),
-            replicates=replicates,
+            population=population,
             control=control,
         )
         return dataclasses.replace(result, advice=advise(result))
@@ -194,10 +202,6 @@ class SeparationObserver(LawObserver[Separation]):
         self.index.adopt(next(iter(self.scatter.values())).classes)
         for scatter in self.scatter.values():
             scatter.index = self.index
-
-    def _replicates(self, chosen: Sequence[Station]) -> Replicates | None:
-        deleted = np.stack([self.parts[s.operation].deleted for s in chosen], axis=1)
-        return Replicates(log_or_nan(deleted)) if len(deleted) > 1 else None
 
     def _warn_about(
         self, granularity: str, chosen: Sequence[Station], parts: Sequence[ClassFuzziness]

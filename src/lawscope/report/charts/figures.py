@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TRAINED, CONTROL, BELOW, SOFT, GRID = "#0f5c8c", "#a85a06", "#b3342d", "#565e67", "#e4e1d9"
 STYLES = {
     "trained": ("o", TRAINED, TRAINED, "measured", "-"),
+    "population": ("o", TRAINED, "none", "population", ""),
     "control": ("D", CONTROL, "none", "untrained", "--"),
 }
 MOST_NAMED = 40  # bars or stations that have a name
@@ -47,13 +48,14 @@ def _curve(chart: Curve, ax: Axes) -> None:
         if fitted is not None:
             ax.plot(drawable(fitted, chart.log), style, color=colour, lw=1.2, alpha=0.7)
     if chart.interval is not None:
-        low, high = drawable(chart.interval, chart.log).T
-        ax.vlines(range(len(low)), low, high, color=TRAINED, alpha=0.6)
+        low, high = chart.interval.T
+        highest = np.nanmax(np.where(np.isfinite(high), high, np.nan), initial=np.nanmax(low))
+        ax.vlines(range(len(low)), low, np.minimum(high, 2 * highest), color=TRAINED, alpha=0.6)
     if chart.log:
         _log_axis(ax)
     _stations(ax, chart.stations, chart.unit)
     ax.set_ylabel(chart.quantity)
-    if chart.control is not None:
+    if len(series_of(chart)) > 1:
         _legend(ax)
 
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lawscope.arrays import BoolArray, FloatArray
 from lawscope.laws.base import Verdict
-from lawscope.laws.line import LineFit, fit_line, half_life
+from lawscope.laws.line import LineFit, fit_line, half_life, log_or_nan
+from lawscope.statistics.class_scatter import ClassFuzziness
+
+Curve = Callable[[FloatArray], FloatArray]  # of log D per station
 
 LEVEL = 0.95
 # Standard errors by which the weakest class contrast must be positive.
@@ -76,7 +80,7 @@ def find_line_ends(inverse: Estimate, index: FloatArray) -> LineEnds:
     size = math.sqrt(x @ x)
     y, influence = -np.log(inverse.centre), -inverse.influence / inverse.centre
     slope, slope_influence = float(y @ x) / size**2, influence @ x / size**2
-    half = _quantile(inverse, 0.5 + LEVEL / 2) * float(np.linalg.norm(slope_influence))
+    half = _quantile(inverse.influence, 0.5 + LEVEL / 2) * float(np.linalg.norm(slope_influence))
     bends = _residuals(y, x) / (slope * size)
     bends_influence = _residuals(influence, x) / (slope * size)
     bends_influence -= np.outer(slope_influence / slope, bends)
@@ -91,8 +95,8 @@ def find_line_ends(inverse: Estimate, index: FloatArray) -> LineEnds:
     return LineEnds(
         (slope - half, slope + half),
         pearson,
-        shares - _quantile(inverse, jointly) * error,
-        shares + _quantile(inverse, 0.5 + LEVEL / 2) * error,
+        shares - _quantile(inverse.influence, jointly) * error,
+        shares + _quantile(inverse.influence, 0.5 + LEVEL / 2) * error,
     )
 
 
@@ -101,10 +105,10 @@ def _residuals(y: FloatArray, x: FloatArray) -> FloatArray:
     return np.asarray(y - y.mean(axis=-1, keepdims=True) - (y @ x / (x @ x))[..., None] * x)
 
 
-def _quantile(estimate: Estimate, level: float) -> float:
+def _quantile(influence: FloatArray, level: float) -> float:
     from scipy.stats import t
 
-    return float(t.ppf(level, len(estimate.influence) - 1))
+    return float(t.ppf(level, len(influence) - 1))
 
 
 def _draw(influence: FloatArray) -> FloatArray:
@@ -161,6 +165,8 @@ class Population:
         fit: the line through log D̂. Where a station has no upper end its numbers are not known
             (NaN), and its intervals are one-sided.
         shares: 95 % ends of each residual in units of the fall, shape (L, 2).
+        influence: of every fold on log D̂, shape (F, L), NaN where D has no upper end; its squares
+            add up to the squared error.
         needed: samples per class (of the smallest class) that would settle every station, at
             least; None where all are settled.
         verdict: of the law in the population.
@@ -172,27 +178,46 @@ class Population:
     settled: BoolArray
     fit: LineFit
     shares: FloatArray
+    influence: FloatArray
     needed: int | None
     verdict: Verdict = "cannot be told"
     reason: str = ""
 
+    def interval_of(self, statistic: Curve) -> tuple[FloatArray, FloatArray]:
+        """Return the 95 % interval of what a function reads off log D̂, NaN where it is open."""
+        curve = np.where(np.isfinite(self.interval[:, 1]), log_or_nan(self.values), np.nan)
+        value = statistic(curve)
+        if not len(self.influence):
+            return value, value
+        moved = np.stack([statistic(curve + fold) - value for fold in self.influence])
+        half = _quantile(self.influence, 0.5 + LEVEL / 2) * np.linalg.norm(moved, axis=0)
+        return value - half, value + half
 
-def estimate_population(
-    values: FloatArray, deleted: FloatArray, contrasts: Estimate, ratios: FloatArray, samples: int
-) -> Population:
-    """Estimate D, ρ and r of the population.
+    def __str__(self) -> str:
+        needed = "" if self.needed is None else f"; at least {self.needed} samples per class needed"
+        return f"population: {self.verdict}{needed}"
 
-    Args:
-        values: D of the samples, shape (L,).
-        deleted: D without each fold, shape (F, L).
-        contrasts: the weakest contrast of the class means at each station.
-        ratios: n/n_f of each fold, shape (F,).
-        samples: in the smallest class.
+    def __repr__(self) -> str:
+        return f"<Population: {self}>"
+
+
+def estimate_population(parts: Sequence[ClassFuzziness]) -> Population | None:
+    """Estimate D, ρ and r of the population from every station of the same samples.
+
+    None where there are too few samples for any interval, or D has no logarithm.
     """
+    values = np.array([part.value for part in parts])
+    deleted = np.stack([part.deleted for part in parts], axis=1)
+    contrasts = np.stack([part.contrasts for part in parts], axis=1)
+    ratios, samples = parts[0].ratios, int(parts[0].counts.min())
+    curves = log_or_nan(np.vstack([values, deleted]))
+    if len(curves) < 3 or not (np.isfinite(curves).all() and np.isfinite(ratios).all()):
+        return None
     inverse = jackknife(1 / values, 1 / deleted, ratios)
-    width = _quantile(inverse, 0.5 + LEVEL / 2) * inverse.error
+    width = _quantile(inverse.influence, 0.5 + LEVEL / 2) * inverse.error
     with np.errstate(divide="ignore", invalid="ignore"):
-        certainty = contrasts.centre / contrasts.error
+        weakest = jackknife(contrasts[0], contrasts[1:], ratios)
+        certainty = weakest.centre / weakest.error
         closed = (certainty > CERTAIN) & (inverse.centre > width)
         estimates = np.where(inverse.centre > 0, 1 / inverse.centre, np.inf)
         low = 1 / (np.maximum(inverse.centre, 0) + width)
@@ -214,13 +239,12 @@ def estimate_population(
         settled=settled,
         fit=dataclasses.replace(fit, interval=interval),
         shares=np.stack([ends.least_share, ends.most_share], axis=1),
+        influence=np.where(closed, -inverse.influence / inverse.centre, np.nan),
         needed=None if settled.all() else _find_needed(short, certainty, closed, samples),
     )
 
 
-def _find_needed(
-    short: FloatArray, certainty: FloatArray, closed: BoolArray, samples: int
-) -> int:
+def _find_needed(short: FloatArray, certainty: FloatArray, closed: BoolArray, samples: int) -> int:
     """Return how many samples of the smallest class would do, at least.
 
     The bias of 1/D falls as 1/n: D is within a fifth of D̂ with n·4(D̂/D − 1) samples. Until the
@@ -241,17 +265,18 @@ def _ends_with_open(inverse: Estimate, closed: BoolArray, low: FloatArray) -> Li
     grows without bound; its least value is that of the straightest line through the others.
     """
     index = np.arange(len(closed), dtype=np.float64)
+    x, unknown = index - index.mean(), np.full(len(index), np.nan)
+    slope, pearson = [-math.inf, math.inf], [-1.0, 1.0]
+    if len(index) < MIN_SETTLED:
+        return LineEnds((-math.inf, math.inf), (-1.0, 1.0), unknown, unknown)
     if closed.all():
         return find_line_ends(inverse, index)
-    x = index - index.mean()
-    slope, pearson = [-math.inf, math.inf], [-1.0, 1.0]
-    unknown = np.full(len(index), np.nan)
     known = Estimate(inverse.centre[closed], inverse.influence[:, closed])
     weights = x / (x @ x)
     if closed.any() and ((x[~closed] < 0).all() or (x[~closed] > 0).all()):
         error = np.linalg.norm(known.influence / known.centre @ weights[closed])
         bound = weights[~closed] @ np.log(low[~closed]) - weights[closed] @ np.log(known.centre)
-        width = _quantile(inverse, 0.5 + LEVEL / 2) * float(error)
+        width = _quantile(inverse.influence, 0.5 + LEVEL / 2) * float(error)
         left = bool((x[~closed] < 0).all())
         slope[left] = float(bound) + (width if left else -width)
     if closed.sum() >= MIN_SETTLED:
@@ -265,3 +290,20 @@ def _ends_with_open(inverse: Estimate, closed: BoolArray, low: FloatArray) -> Li
             rays = x[~closed] / math.sqrt((x @ x) * (1 - 1 / len(x)))
             pearson[1] = max(find_line_ends(lowest, index).pearson[1], float(rays.max()))
     return LineEnds((slope[0], slope[1]), (pearson[0], pearson[1]), unknown, unknown)
+
+
+def as_population(values: FloatArray, fit: LineFit, verdict: Verdict, reason: str) -> Population:
+    """Return what is known where the samples are all there are: D itself, without an error."""
+    length = len(values)
+    ends = {name: (getattr(fit, name),) * 2 for name in ("slope", "pearson", "rho", "half_life")}
+    return Population(
+        values=values,
+        interval=np.stack([values, values], axis=1),
+        settled=np.ones(length, dtype=bool),
+        fit=dataclasses.replace(fit, interval=ends),
+        shares=np.full((length, 2), np.nan),
+        influence=np.empty((0, length)),
+        needed=None,
+        verdict=verdict,
+        reason=reason,
+    )
