@@ -24,6 +24,7 @@ from lawscope.laws.classes import check_held, class_names_of, find_labels
 from lawscope.laws.collapse import metrics
 from lawscope.laws.collapse.result import Collapse, HeadFacts, Predicted
 from lawscope.laws.collapse.verdict import advise_collapse, judge_collapse
+from lawscope.laws.population import estimate_population
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, gathered, merges_ranks
 from lawscope.statistics.folds import GroupIndex
@@ -123,7 +124,7 @@ class CollapseObserver(LawObserver[Collapse]):
         nc3, missed = metrics.self_duality(weights, means), int(found.disagreeing.sum())
         nc4 = missed / self.samples
         wilson = binomtest(missed, self.samples).proportion_ci(method="wilson")
-        interval = {"nc4": (float(wilson.low), float(wilson.high)), **_interval(part)}
+        interval = {"nc4": (float(wilson.low), float(wilson.high))}
         prediction, no_prediction, doubts = predict(counts, energies)
         predicted = None if prediction is None else predicted_numbers(prediction, minority)
         angles = metrics.cosines(weights)
@@ -140,6 +141,7 @@ class CollapseObserver(LawObserver[Collapse]):
             centred_energies=metrics.centred_energies(weights, means, variances),
             bias_share=0.0 if bias is None else metrics.bias_share(bias, weights, means),
             interval=interval,
+            population=estimate_population([part]) if self.index.folds > 1 else None,
             prediction=prediction,
             no_prediction=no_prediction,
             predicted=predicted,
@@ -247,12 +249,3 @@ def predicted_numbers(prediction: Peeled, minority: IntArray) -> Predicted:
         metrics.minority_cosine(weights, features, minority),
         prediction.cosines,
     )
-
-
-def _interval(part: ClassFuzziness) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of D in the population, where there are samples enough for one."""
-    found = estimate_population([part])
-    if found is None:
-        return {}
-    low, high = found.interval[0].tolist()
-    return {"D": (low, high)}

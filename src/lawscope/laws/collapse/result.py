@@ -11,6 +11,7 @@ import numpy as np
 from lawscope.arrays import FloatArray, IntArray
 from lawscope.laws.base import LawResult
 from lawscope.laws.collapse.metrics import NC1, NC2, Energies, MinorityCosine
+from lawscope.laws.population import Population
 from lawscope.section import Section
 from lawscope.theory.layer_peeled.peeled import Peeled
 
@@ -68,8 +69,9 @@ class Collapse(LawResult):
         bias_share: ‖Pb‖²/(‖Pb‖² + (1/K)Σ‖PWh̄_k‖²), P centring over the classes: what the bias
             contributes to the logits of the class means. NC2, NC3 and the prediction are
             about W alone.
-        interval: 95 % intervals of ``"D"`` (jackknife) and ``"nc4"`` (Wilson, the class means
-            taken as given). What depends on weights alone is exact.
+        interval: 95 % interval of ``"nc4"`` (Wilson, the class means taken as given). What depends
+            on weights alone is exact.
+        population: D̂ of the population with its interval, or None.
         prediction: the Layer-Peeled Model at ``energies`` and ``training_counts``, or None.
         no_prediction: why there is none, else empty.
         predicted: the numbers above at its optimum, or None.
@@ -96,6 +98,7 @@ class Collapse(LawResult):
     centred_energies: Energies
     bias_share: float
     interval: dict[str, tuple[float, float]]
+    population: Population | None
     prediction: Peeled | None
     no_prediction: str
     predicted: Predicted | None
@@ -169,16 +172,18 @@ class Row(NamedTuple):
 
 def number_rows(result: Collapse) -> list[Row]:
     """Return every number with its convention, interval and prediction."""
-    expected, K = result.predicted, len(result.classes)
-    low, high = result.interval.get("D", (math.nan, math.nan))
+    expected = result.predicted
     zero = nc3 = classifiers = means = math.nan
     if expected is not None:
         zero, nc3, (classifiers, means) = 0.0, expected.nc3, expected.minority_cosine
     rows = [
-        Row("NC1 D", "Tr(SSw SSb⁺), classes by n_k/n", result.nc1.D, low, high, zero),
-        Row("NC1 Papyan", "D/K", result.nc1.papyan, low / K, high / K, zero),
+        Row("NC1 D", "Tr(SSw SSb⁺), classes by n_k/n", result.nc1.D, predicted=zero),
+        Row("NC1 Papyan", "D/K", result.nc1.papyan, predicted=zero),
         Row("NC1 CDNV", "mean (v_j+v_k)/(2|h_j−h_k|²)", result.nc1.cdnv, predicted=zero),
     ]
+    if (found := result.population) is not None:
+        ends = found.interval[0].tolist()
+        rows.append(Row("NC1 D̂", "D in the population", float(found.values[0]), *ends, zero))
     for i, name in enumerate(NC2._fields):
         predicted = (math.nan,) * 3 if expected is None else expected.nc2[i]
         for field, value, there in zip(SHAPE, result.nc2[i], predicted, strict=True):

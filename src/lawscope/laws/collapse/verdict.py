@@ -31,8 +31,8 @@ RULE = (
     f"{SPREAD}; (2) cosines between classifiers are within {ANGLE} of those of the Layer-Peeled "
     "Model at the energies and class sizes of this network (−1/(K−1) when the classes are equally "
     f"large), in the mean over pairs; (3) NC3 is within {DUAL} of the model's; (4) NC4 is below "
-    f"{MISMATCH:.0%}. For (1) and (4) the whole 95 % interval decides; (2) and (3) have no "
-    "interval. It does not hold when one of them is certainly false; otherwise, or without a "
+    f"{MISMATCH:.0%}. Of (4) the whole 95 % interval decides, the others are of these "
+    "samples. It does not hold when one of them is certainly false; otherwise, or without a "
     "prediction, it cannot be told."
 )
 
@@ -47,9 +47,8 @@ def judge_collapse(
 ) -> tuple[Verdict, str]:
     """Apply :data:`RULE`; return the verdict and the sentence behind it."""
     classes = len(classifier_cosines)
-    low, high = interval.get("D", (nc1.D, nc1.D))
     answers = [
-        _below("NC1 (D/K)", nc1.papyan, (low / classes, high / classes), SPREAD),
+        _below("NC1 (D/K)", nc1.papyan, (nc1.papyan, nc1.papyan), SPREAD),
         _below("NC4", nc4, interval["nc4"], MISMATCH),
     ]
     if predicted is None:
@@ -69,9 +68,6 @@ def judge_collapse(
 def _below(name: str, value: float, ends: tuple[float, float], bar: float) -> Answer:
     low, high = ends
     between = f" [{low:.3g}, {high:.3g}]" if low < high else ""
-    if between and not low <= value <= high:
-        # Of the population, which this number of the samples is not.
-        between = f" on these samples, {low:.3g} to {high:.3g} in the population"
     said = f"{name} is {value:.3g}{between}"
     if high < bar:
         return True, f"{said}, below {bar:g}"
