@@ -46,7 +46,6 @@ def judge_collapse(
     predicted: Predicted | None,
 ) -> tuple[Verdict, str]:
     """Apply :data:`RULE`; return the verdict and the sentence behind it."""
-    classes = len(classifier_cosines)
     answers = [
         _below("NC1 (D/K)", nc1.papyan, (nc1.papyan, nc1.papyan), SPREAD),
         _below("NC4", nc4, interval["nc4"], MISMATCH),
