@@ -43,7 +43,7 @@ class Estimate:
 
     @property
     def error(self) -> FloatArray:
-        return np.sqrt(np.square(self.influence).sum(axis=0))
+        return np.asarray(np.linalg.norm(self.influence, axis=0))
 
 
 def jackknife(values: FloatArray, deleted: FloatArray, ratios: FloatArray) -> Estimate:
@@ -139,7 +139,7 @@ def _correct(inverse: Estimate, x: FloatArray) -> tuple[float, float]:
 
     def angle(curves: FloatArray) -> FloatArray:
         falls = np.abs(curves @ x) / math.sqrt(x @ x)
-        return np.arctan2(np.linalg.norm(_residuals(curves, x), axis=-1), falls)
+        return np.asarray(np.arctan2(np.linalg.norm(_residuals(curves, x), axis=-1), falls))
 
     drawn = inverse.centre + _draw(inverse.influence)
     positive = (drawn > 0).all(axis=1)
@@ -147,7 +147,7 @@ def _correct(inverse: Estimate, x: FloatArray) -> tuple[float, float]:
     below = float((angles <= angle(-np.log(inverse.centre))).mean())
     bias = norm.ppf(np.clip(below, 1 / DRAWS, 1 - 1 / DRAWS))
     width = norm.ppf(0.5 + LEVEL / 2)
-    low, high = norm.cdf([2 * bias - width, 2 * bias + width])
+    low, high = (float(norm.cdf(2 * bias + end)) for end in (-width, width))
     # So few draws lie below that zero, the straight line, is among the likely.
     least = 0.0 if low < 2 / DRAWS else float(np.quantile(angles, low))
     return least, float(np.quantile(angles, high))

@@ -182,8 +182,9 @@ def number_rows(result: Collapse) -> list[Row]:
         Row("NC1 CDNV", "mean (v_j+v_k)/(2|h_j−h_k|²)", result.nc1.cdnv, predicted=zero),
     ]
     if (found := result.population) is not None:
-        ends = found.interval[0].tolist()
-        rows.append(Row("NC1 D̂", "D in the population", float(found.values[0]), *ends, zero))
+        low, high = found.interval[0].tolist()
+        value = float(found.values[0])
+        rows.append(Row("NC1 D̂", "D in the population", value, low, high, zero))
     for i, name in enumerate(NC2._fields):
         predicted = (math.nan,) * 3 if expected is None else expected.nc2[i]
         for field, value, there in zip(SHAPE, result.nc2[i], predicted, strict=True):

@@ -93,6 +93,10 @@ def _falls(drop: float, ends: Ends) -> Answer:
     span = f"D {way} along the line by a factor of {factor(abs(drop))}{between}"
     if math.isnan(drop):
         span = f"D {way} along the line by a factor between {factor(least)} and {factor(most)}"
+        if math.isinf(least) or math.isinf(most):
+            span = f"D {way} along the line by a factor of at least {factor(least)}"
+        if math.isinf(least):
+            span = f"how far D {way} along the line is not known"
     if least >= HALVING:
         return True, span
     if most < HALVING:
