@@ -19,9 +19,8 @@ import sys
 from pathlib import Path
 
 from lawscope.studies.registry import find
-from lawscope.studies.result import StudyResult, load_results
+from lawscope.studies.result import StudyResult, load_results, measured_text
 from lawscope.studies.study import AUTHORS, NETWORK, VERDICTS, Judged
-from lawscope.studies.terminal import measured_text
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/studies.md", "docs/benchmarks.md")
@@ -52,7 +51,7 @@ def rendered(text: str) -> str:
 
 def _sentence_table(results: list[StudyResult], which: str) -> str:
     """One row per claim, question or check, with what each protocol measured and its verdict."""
-    pairs = [(r.name, each) for r in results for each in getattr(r.judgement, which)]
+    pairs = [(r.name, each) for r in results for each in getattr(r, which)]
     if not pairs:
         return "None."
     protocols = [p for p in PROTOCOLS if any(p in each.columns for _, each in pairs)]
@@ -71,7 +70,7 @@ def _count_table(found: re.Match[str]) -> str:
     """How many claims of each family have which verdict, under the authors' protocol."""
     rows = [["claims", *VERDICTS]]
     for family in FAMILIES:
-        claims = [claim for result in results_of(family) for claim in result.judgement.claims]
+        claims = [claim for result in results_of(family) for claim in result.claims]
         verdicts = [claim.verdict for claim in claims]
         rows.append([family, *(str(verdicts.count(verdict)) for verdict in VERDICTS)])
     return f"{found[1]}\n{_markdown(rows)}\n\n{found[2]}"

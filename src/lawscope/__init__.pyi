@@ -16,12 +16,12 @@ from .laws.collapse.result import Collapse as Collapse
 from .laws.line import LineFit as LineFit
 from .laws.next_token.law import next_token as next_token
 from .laws.next_token.result import NextToken as NextToken
+from .laws.registry import citation as citation
 from .laws.registry import register as register
 from .laws.report import Report as Report
 from .laws.scan import scan as scan
 from .laws.separation.law import separation as separation
 from .laws.separation.result import Separation as Separation
-from .papers import citation as citation
 from .remedies.depth import DepthAdvice as DepthAdvice
 from .remedies.depth import advise_depth as advise_depth
 from .remedies.fixed_classifier import FixedClassifier as FixedClassifier

@@ -75,7 +75,7 @@ def decode(value: Any, hint: Any, aside: Mapping[str, Any] | None = None) -> Any
     if origin is Literal:
         return value
     if hint is float:
-        return _NAMES.get(value, value) if isinstance(value, str) else float(value)
+        return float(value)  # which knows the names as well
     if origin is np.ndarray or hint is np.ndarray:
         dtype = get_args(inner[1])[0] if inner else Any
         dtype = np.float64 if dtype is Any else dtype

@@ -133,26 +133,46 @@ def one_of(granularity: str) -> str:
     return {"layers": "layer", "blocks": "block"}.get(granularity, "station")
 
 
-def short_names(names: Sequence[str]) -> list[str]:
+def name_station(name: str, layer: str) -> str:
+    """Return how a station is shown: after the layer it completes, where its name is another.
+
+    A station that is that layer, lies in it or contains it keeps its name.
+
+    Example:
+        >>> name_station("relu#2", "conv2"), name_station("fc#2", "fc"), name_station("input", "")
+        ('conv2 → relu#2', 'fc#2', 'input')
+        >>> name_station("blocks.0.relu()", "blocks.0.conv"), name_station("up.relu()", "up")
+        ('blocks.0.conv → relu()', 'up.relu()')
+    """
+    own, of_layer = name.partition("#")[0].removesuffix("()").split("."), layer.split(".")
+    shared = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(own, of_layer, strict=False))))
+    if not layer or shared in (len(own), len(of_layer)):
+        return name
+    return layer + ARROW + name.split(".", shared)[shared]
+
+
+def short_names(names: Sequence[str], room: float = math.inf) -> list[str]:
     """Return the names without the leading and trailing parts that all long names share.
 
     A number keeps the part before it; a name of one part ("input") stays as it is and takes no
-    part in the comparison. What follows an arrow goes where the rest says enough. The short names
-    are as different from one another as the given ones.
+    part in the comparison. Where a name is still longer than ``room``, what follows arrows goes if
+    the rest says enough. The short names are as different from one another as the given ones.
 
     Example:
         >>> short_names(["input", "bert.encoder.layer.0.output.norm", "bert.encoder.layer.1.output.norm"])
         ['input', 'layer.0', 'layer.1']
-        >>> short_names(["layers.0", "layers.1"])
-        ['layers.0', 'layers.1']
-        >>> short_names(["conv1 → relu()", "conv2 → relu()#2"])
+        >>> short_names(["conv1 → relu", "conv2 → relu#2"], room=10)
         ['conv1', 'conv2']
     """  # noqa: E501
-    heads = [name.split(ARROW)[0] for name in names]
-    shorter = _drop_shared(heads if len(set(heads)) == len(set(names)) else list(names))
+    shorter = list(names)
     while shorter != (again := _drop_shared(shorter)):
         shorter = again
-    return shorter if len(set(shorter)) == len(set(names)) else list(names)
+    if len(set(shorter)) < len(set(names)):
+        shorter = list(names)
+    heads = [name.split(ARROW)[0] for name in names]
+    if max(map(len, shorter), default=0) > room and len(set(heads)) == len(set(names)):
+        return short_names(heads)
+    return shorter
 
 
 def typeset(sentence: str) -> str:

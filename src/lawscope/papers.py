@@ -22,24 +22,3 @@ PAPERS = {
         "Proceedings of the National Academy of Sciences 120(36), 2023. arXiv:2210.17020."
     ),
 }
-
-
-def citation(law: str = "separation") -> str:
-    """Return the paper to cite for a law.
-
-    Args:
-        law: name of the law.
-
-    Returns:
-        The reference as one line of text.
-
-    Raises:
-        KeyError: no such law; the message lists the known ones.
-
-    Example:
-        >>> print(citation("separation")[:21])
-        Hangfeng He and Weiji
-    """
-    if law not in PAPERS:
-        raise KeyError(f"no law named {law!r}; known: {', '.join(sorted(PAPERS))}")
-    return PAPERS[law]

@@ -28,6 +28,7 @@ _HOMES = (
     "lawscope.remedies.depth",
     "lawscope.remedies.oversampling",
     "lawscope.remedies.transfer_balance",
+    "lawscope.studies.result",
     "lawscope.theory.layer_peeled.local_search",
     "lawscope.theory.layer_peeled.outlook",
     "lawscope.theory.layer_peeled.peeled",
@@ -185,6 +186,10 @@ def load(path: str | Path) -> Any:
         raise LawscopeError(f"{path} is not JSON ({error}); give a saved result.") from error
     schema = document.get("schema") if isinstance(document, dict) else None
     if not isinstance(schema, str):
+        if isinstance(document, dict) and "studies" in document:
+            raise LawscopeError(
+                f"{path} holds several studies; read one with lawscope.studies.load(name, folder)."
+            )
         raise LawscopeError(f"{path} is not a saved result: it names no schema.")
     try:
         return decode_fields(document, find_schema(schema), _arrays_beside(path))

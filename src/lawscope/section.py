@@ -119,5 +119,5 @@ class Section:
     warnings: Sequence[str] = ()  # what deserves a look, in sentences
     rule: str = ""  # how the verdict is reached
     settings: Sequence[tuple[str, str]] = ()  # how it was measured, as name and value
-    papers: Sequence[str] = ()  # names in :data:`lawscope.papers.PAPERS`
+    papers: Sequence[str] = ()  # as in lawscope.Law: references, or names of known ones
     about: Sequence[str] = ()  # what the law says and what its symbols mean, in sentences

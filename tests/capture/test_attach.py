@@ -124,7 +124,7 @@ def test_a_loop_that_fails_leaves_nothing_behind(failure):
 
 
 class Functional(nn.Module):
-    """Calls relu as a function, and whatever it is told to before its second layer."""
+    """Calls relu as a function, and ``meanwhile`` before its second layer."""
 
     def __init__(self, meanwhile=lambda: None):
         super().__init__()

@@ -381,3 +381,47 @@ def test_train_mode_uses_the_statistics_of_each_batch_and_leaves_the_network_alo
     assert ls.separation(net, batches, uncertainty=None).values[-1] != seen.values[-1]
     with pytest.raises(LawscopeError, match="mode='test' is not known"):
         ls.separation(net, batches, mode="test")
+
+
+class Named(nn.Module):
+    """Takes its inputs by name, all of them or those of a layer inside."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.fc, self.kind = nn.Linear(4, 3), kind
+        self.forward = getattr(self, f"take_{kind}")
+
+    def take_one(self, x):
+        return self.fc(x)
+
+    def take_two(self, x, y):
+        return self.fc(x + y)
+
+    def take_keyword(self, *, x):
+        return self.fc(x)
+
+    def take_any(self, **inputs):
+        return self.take_one(**inputs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "takes"),
+    [
+        ("one", ("q", "z"), "x"),
+        ("two", ("x", "q"), "x, y"),
+        ("keyword", ("q",), "x"),
+        ("any", ("q",), "inputs"),
+    ],
+)
+def test_names_of_inputs_that_do_not_fit_are_a_sentence(kind, keys, takes):
+    batch = {key: torch.randn(6, 4) for key in keys}, torch.arange(6) % 3
+    said = f"name their inputs {', '.join(keys)}, and the forward of Named takes {takes}: it raised"
+    with pytest.raises(LawscopeError, match=said):
+        ls.scan(Named(kind), [batch])
+
+
+def test_what_a_network_raises_at_inputs_that_fit_stays_as_it_is():
+    net = Named("one")
+    net.fc = None
+    with pytest.raises(TypeError, match="not callable"):
+        ls.scan(net, [({"x": torch.randn(6, 4)}, torch.arange(6) % 3)])

@@ -213,6 +213,12 @@ def mistakes(folder):
         (("scan", "net.py", "--scale", "0:1"), "--scale is about --data"),
         (("scan", "net.py", "--split", "test"), "--split is about --data"),
         (("scan", "net.py", "--laws", "separate"), "Did you mean separation?"),
+        (
+            ("scan", "net.py", "--laws", "collapse", "--stations", "bloks"),
+            "None of the laws measured (collapse) has the option --stations; leave it out, or "
+            "measure separation too.",
+        ),
+        (("scan", "net.py", "--laws", "separation", "--head", "fc"), "measure collapse too"),
         (("scan", "net.py", "--loss", "hinge"), "choose cross-entropy, mse"),
         (("scan", "net.py", "--set", "separation.wieght=3"), "separation has no setting wieght="),
         (("scan", "net.py", "--set", "separtion.folds=3"), "Did you mean separation?"),
@@ -340,6 +346,9 @@ def test_init_writes_what_can_be_scanned_and_stations_lists_it(lawscope, tmp_pat
     assert "selected by" in out
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[0] for row in rows] == ["input", *"0123456"]
+    code, out, err = lawscope("stations", "net.py", "--data", "fashion-mnist-10x10")
+    assert code == 0, err
+    assert out.splitlines()[1].split()[:2] == ["input", "100"]
     code, out, err = lawscope("scan", "mine.py", "--json", "--no-control")
     assert code == 0, err
     assert sum(json.loads(out)["results"]["separation"]["counts"]) == 600

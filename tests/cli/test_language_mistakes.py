@@ -123,6 +123,10 @@ def mistakes(place, here):
         ((place / "gpt2", *text, "--precision", "half"), "precision='half' is not known"),
         ((place / "gpt2", *text, "--normalization", "mine"), "normalization='mine' is not known"),
         ((place / "gpt2", *text, "--every", 9), "every=9 leaves out all of the model's 4 blocks"),
+        (
+            (place / "gpt2", *text, "--laws", "separation", "--folds", 4),
+            "--folds is about next_token, which is not among --laws",
+        ),
         ((place / "gpt2", *text, "--checkpoint", "w.pt"), "--checkpoint is for .py targets"),
         ((place / "gpt2", *text, "--data", "mnist"), "--data is about labelled data"),
         ((place / "gpt2",), "add --text FILE"),

@@ -30,7 +30,7 @@ def cases(folder: Path) -> dict[str, SimpleNamespace]:
         "few": {"target": own, "text": [folder / "short.txt"], "batch_size": 16},
         "nan": {"target": sick, "text": [folder / "long-q.txt"], "control": False},
     }
-    same = {"window": 32, "tokens": "all", "folder": None}
+    same = {"window": 32, "tokens": "all", "folder": None, "typed": ()}
     return {name: SimpleNamespace(**known | same | each) for name, each in asked.items()}
 
 
@@ -123,7 +123,7 @@ def test_shards_merge_to_the_answer_of_one_process_which_is_printed_once(tmp_pat
 
 def test_one_process_needs_no_group(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setenv("WORLD_SIZE", "4")  # alone it is no sign of torchrun
+    monkeypatch.setenv("WORLD_SIZE", "4")  # alone it is not a sign of torchrun
     with join_processes():
         assert find_place() == (0, 1, 0)
         assert not torch.distributed.is_initialized()

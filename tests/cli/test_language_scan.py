@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import torch
 from tests.cli import language_folders as folders
+from tests.laws.toy_law import SIZES, SizeObserver
 
 import lawscope as ls
 import lawscope.data.tokens as tokens_module
 from lawscope.capture.session import Session
 from lawscope.data.tokens import TokenSource
 from lawscope.data.windows import pack
+from lawscope.laws import registry
 from lawscope.laws.next_token.law import NextTokenSettings
 from lawscope.laws.next_token.observer import NextTokenObserver
 from lawscope.zoo.networks.hugging_face import quietly
@@ -247,6 +249,57 @@ def test_a_device_map_is_asked_for_and_needs_accelerate(lawscope, language_model
     code, _, err = lawscope(*arguments)
     assert code == 0, err
     assert asked["device_map"] == "auto"
+
+
+class OutputSizes(SizeObserver):
+    """Sizes without gradients, for which a text needs no loss."""
+
+    def __init__(self, session, settings):
+        super().__init__(session, settings)
+        self.sums = {tap: total for tap, total in self.sums.items() if tap.what == "output"}
+
+    def result(self, control=None):
+        self.sums |= {replace(tap, what="output gradient"): 0.0 for tap in self.sums}
+        return super().result(control)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """A law of somebody else that applies to text and cannot be saved midway."""
+    laws = {**registry.all_laws(), "sizes": replace(SIZES, needs=frozenset(), observe=OutputSizes)}
+    monkeypatch.setattr(registry, "_LAWS", laws)
+
+
+def test_a_law_that_cannot_be_saved_midway_is_measured_too(
+    lawscope, language_models, tmp_path, toy
+):
+    arguments = ("scan", language_models / "gpt2", "--text", language_models / "text.txt")
+    code, _, err = lawscope(*arguments, "--out", "here")
+    assert code == 0, err
+    assert err.count("sizes cannot be saved midway") == 1
+    assert set(ls.load(tmp_path / "here" / "run.lawscope.json").results) == {"next_token", "sizes"}
+    code, _, err = lawscope(*arguments, "--out", "here", "--laws", "next_token")
+    assert code == 0, err
+    assert "midway" not in err
+    (tmp_path / "here" / "unfinished.safetensors").write_bytes(b"")
+    code, _, err = lawscope(*arguments, "--out", "here", "--resume")
+    assert code == 2
+    assert "--resume cannot continue with sizes" in err
+
+
+def test_a_law_of_the_target_without_a_budget_is_measured_alone(
+    lawscope, language_models, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(registry, "_LAWS", registry.all_laws())  # the target's ends with the test
+    registers = "import lawscope\nfrom tests.laws.toy_law import SIZES\nlawscope.register(SIZES)\n"
+    (tmp_path / "own.py").write_text(registers + folders.OWN)
+    text = ("--text", language_models / "text.txt", "--window", 32)
+    arguments = ("own.py", *text, "--loss", "cross-entropy")
+    found = scanned(lawscope, *arguments, "--laws", "sizes")
+    assert set(found["results"]) == {"sizes"}
+    code, _, err = lawscope("scan", *arguments, "--laws", "sizes", "--memory", "1GB")
+    assert code == 2
+    assert "None of the laws measured (sizes) has the option --memory" in err
 
 
 IDS = torch.randint(0, folders.VOCABULARY, (40, 32), generator=torch.Generator().manual_seed(0))

@@ -71,7 +71,7 @@ def redrawn(model, gain=2.0):
 
 
 def data_of(case):
-    """Give unbalanced batches of a case, real inputs drawn anew around class centres."""
+    """Give unbalanced batches of a case, real inputs drawn again around class centres."""
     made = []
     for seed, batch in enumerate(case.batches(samples=80)):
         y = batch["labels"] if isinstance(batch, dict) else batch[1]

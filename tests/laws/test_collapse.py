@@ -14,6 +14,7 @@ from tests import cases, oracles
 from torch import nn
 
 import lawscope as ls
+from lawscope.formatting import percent
 from lawscope.laws.collapse.metrics import cosines, shape_of
 from lawscope.laws.collapse.verdict import RULE
 from lawscope.statistics.nearest_mean import NearestMean
@@ -328,6 +329,7 @@ def test_the_table_names_every_convention():
     assert table.loc["NC4", "high"] == result.interval["nc4"][1]
     assert pickle.loads(pickle.dumps(result)) == result
     assert "neural collapse at 'the network'" in str(result)
+    assert f"NC4 {percent(result.nc4)};" in str(result)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])

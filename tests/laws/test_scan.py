@@ -1,6 +1,8 @@
 """A scan keeps what it has measured: a control that fails, a network with two heads."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -70,14 +72,58 @@ def test_what_is_not_a_choice_is_said_in_a_sentence(given, sentence):
         ls.scan(net(), list(CASE.batches()), **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            {"stations": "blocks"},
+            r"None .* \(collapse\) has a setting stations=; .* separation too",
+        ),
+        ({"statoins": "blocks"}, "No law has a setting statoins=; did you mean stations="),
+        ({"checkpoint": "c"}, "checkpoint= is for laws of text, .*; collapse is not one"),
+    ],
+)
+def test_what_the_laws_measured_do_not_have_is_a_sentence(given, sentence):
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        ls.scan(net(), list(CASE.batches()), laws=["collapse"], **given)
+
+
 def test_random_generators_are_left_as_found_also_by_a_generator():
     def drawn():
         for _, y in CASE.batches():
             yield torch.randn(len(y), 6), y
 
-    before = torch.get_rng_state()
-    ls.scan(net(), drawn())
+    model, before = net(), torch.get_rng_state()
+    ls.scan(model, drawn())
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_process_is_left_as_found():
+    """No allocator settings, environment variables, thread counts or flags of torch change."""
+    code = """
+import ctypes, os, torch
+looked_up, look_up = [], ctypes.CDLL.__getitem__
+ctypes.CDLL.__getitem__ = lambda self, name: looked_up.append(name) or look_up(self, name)
+
+def state():
+    backends = torch.backends
+    flags = [backends.cudnn.benchmark, backends.cudnn.deterministic, backends.cudnn.allow_tf32]
+    flags += [backends.cuda.matmul.allow_tf32, backends.mkldnn.enabled, torch.is_grad_enabled()]
+    flags += [torch.get_float32_matmul_precision(), torch.get_default_dtype()]
+    flags += [torch.are_deterministic_algorithms_enabled(), torch.get_num_interop_threads()]
+    return dict(os.environ), torch.get_num_threads(), flags
+
+torch.set_num_threads(3)
+before = state()
+import lawscope as ls
+from tests.cases import CASES
+from torch import nn
+ls.scan(CASES[0].model(), list(CASES[0].batches()), loss=nn.CrossEntropyLoss(), control="auto")
+assert state() == before, (before, state())
+assert not [name for name in looked_up if name.startswith("mall")], looked_up
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_checkpoint_of_nothing_is_the_reason_why_nothing_is_measured(tmp_path):

@@ -1,18 +1,24 @@
 """The law of data separation on the table of networks: fit, advice, settings, bad input."""
 
+import io
 import json
+import math
 from collections import deque
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from tests import cases, oracles
 from torch import nn
 from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
 import lawscope as ls
 from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.laws.line import fit_line
+from lawscope.laws.separation.verdict import advise
 
 mpl.use("Agg")
 CASE = cases.CASES[0]
@@ -361,3 +367,37 @@ def test_a_sentence_for_an_interval_that_cannot_be():
     jack = ls.separation(net, data)
     assert jack.verdict == "cannot be told"
     assert "with a fold left out, no class has two" in jack.reason
+
+
+class Shared(nn.Module):
+    """One ReLU module after two layers, a function after the third."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2, self.conv3 = (nn.Conv1d(8, 8, 3, padding=1) for _ in range(3))
+        self.relu, self.fc = nn.ReLU(), nn.Linear(48, 3)
+
+    def forward(self, x):
+        x = self.relu(self.conv2(self.relu(self.conv1(x))))
+        return self.fc(torch.relu(self.conv3(x)).flatten(1))
+
+
+def test_stations_are_shown_after_the_layers_they_complete():
+    torch.manual_seed(0)
+    result = ls.separation(Shared(), (torch.randn(90, 8, 6), torch.arange(90) % 3))
+    shown = ("input", "conv1 → relu", "conv2 → relu#2", "conv3 → relu()")
+    assert result.shown == shown
+    assert list(result.table()["station"]) == ["input", "relu", "relu#2", "relu()"]
+    assert list(result.table()["completes"]) == ["", "conv1", "conv2", "conv3"]
+    section = result.section()
+    assert [row[1] for row in section.tables[0].rows] == list(shown)
+    assert tuple(section.charts[0].stations) == shown
+    console = Console(width=100, file=io.StringIO())
+    console.print(result)
+    assert all(name in console.file.getvalue() for name in shown)
+    broken = replace(result, fit=replace(result.fit, half_life=math.inf))
+    assert "half-life ∞" in str(broken)
+    assert "half-life ∞" in str(broken.fit)
+    rising = fit_line(np.array([1.0, 4.0, 1.0, 0.9]))
+    uneven = replace(result, verdict="does not hold", fit=rising, replicates=None)
+    assert "'conv1 → relu' leaves the line most" in advise(uneven)[0]

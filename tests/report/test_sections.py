@@ -150,6 +150,8 @@ def test_settings_are_words() -> None:
         (["input", "net.body.stages.0.relu", "net.body.stages.1.relu"],
          ["input", "stages.0", "stages.1"]),
         (["conv1 → relu", "conv2 → relu"], ["conv1", "conv2"]),
+        (["input", "conv1 → relu", "conv2 → relu#2", "conv3 → relu()"],
+         ["input", "conv1 → relu", "conv2 → relu#2", "conv3 → relu()"]),
         (["features.0", "classifier.1"], ["features.0", "classifier.1"]),
         (["a.b", "a.b", "a.c"], ["b", "b", "c"]),
         (["x.norm", "norm"], ["x.norm", "norm"]),

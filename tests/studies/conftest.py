@@ -1,4 +1,4 @@
-"""Tiny studies, and a crew that does its work at once in this process."""
+"""Tiny studies, and a worker pool that does its work at once in this process."""
 
 import os
 import signal

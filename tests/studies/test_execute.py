@@ -1,6 +1,8 @@
 """A training is what its description says."""
 
+import sys
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,8 +15,9 @@ from lawscope.studies.datasets import ImageData, TextData, samples_of
 from lawscope.studies.entry import pack, unpack
 from lawscope.studies.execute import execute
 from lawscope.studies.plan import LanguageModelling, Network, Training
+from lawscope.training.optimizers import OPTIMIZERS
 from lawscope.training.recipe import Recipe
-from lawscope.training.recorders import ProgressRecorder, Recorder
+from lawscope.training.recorders import Recorder
 from lawscope.zoo.images.arrays import as_inputs
 from lawscope.zoo.images.catalogue import load
 
@@ -152,6 +155,22 @@ def test_networks_of_one_stack_keep_the_epochs_that_each_is_asked_for():
 
 
 @dataclass(frozen=True)
+class ProgressRecorder(Recorder):
+    """Loss, accuracy and norm of the gradient on the batches of training."""
+
+    kind: ClassVar[str] = "progress"
+
+    def record(self, step, model, batch, loss):
+        norms = [p.grad.double().norm() for p in model.parameters() if p.grad is not None]
+        (x, y), mode = batch, model.training
+        with torch.no_grad():
+            right = (model.eval()(x).argmax(dim=-1) == y).double().mean()
+        model.train(mode)
+        norm = float(torch.stack(norms).norm())
+        return {"loss": float(loss), "accuracy": float(right), "gradient_norm": norm}
+
+
+@dataclass(frozen=True)
 class Norms(Recorder):
     """Norm of the first layer, and which samples a step saw."""
 
@@ -206,3 +225,20 @@ def test_a_family_registers_networks_in_files_of_its_own():
     assert [type(m).__name__ for m in execute([training], {})[0].network()] == ["Linear"]
     with pytest.raises(LawscopeError, match=r"no network 'toy-liner': choose toy-linear"):
         execute([Training(Network.of("toy-liner"))], {})
+
+
+@pytest.mark.usefixtures("toys")
+def test_a_family_registers_optimizers_in_files_of_its_own(monkeypatch):
+    import toy_studies.toy._optimizers as own
+
+    training = Training(Network.of("feedforward", depth=3), replace(RECIPE, optimizer="toy-unit"))
+    training = replace(training, data=ImageData(per_class=5))
+    pair = [training, replace(training, seed=1)]
+    assert not training.task.stacks(training)
+    # As in a worker, which has not seen the family.
+    monkeypatch.delitem(OPTIMIZERS, "toy-unit")
+    monkeypatch.delitem(sys.modules, own.__name__)
+    together, alone = execute(pair, {}), execute(pair[1:], {})
+    assert "toy-unit" in OPTIMIZERS
+    assert same(together[1].network().state_dict(), alone[0].network().state_dict())
+    assert training.to_dict()["recipe"]["optimizer"] == "toy-unit"

@@ -117,7 +117,7 @@ def test_an_address_that_stays_silent_is_given_up(monkeypatch):
 
 
 class Patience:
-    """Stands for Ray: waits for ever for a cluster, or does what it is told to."""
+    """Stands for Ray: waits for ever for a cluster, or calls ``init``."""
 
     def __init__(self, init=None):
         self.init = init or (lambda **settings: pytest.fail("Ray would wait for ever"))

@@ -342,7 +342,7 @@ def test_a_worker_with_another_version_fails_the_study_with_a_sentence(bench, mo
 
 
 def lose(workers, is_lost):
-    """``events`` of a crew whose workers die of certain trainings."""
+    """``events`` of a worker pool whose workers die of certain trainings."""
     events = workers.events
 
     def lossy(timeout):

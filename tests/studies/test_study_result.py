@@ -11,11 +11,12 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
+import lawscope as ls
 from lawscope.errors import LawscopeError
 from lawscope.studies import result as saved
 from lawscope.studies.registry import find
 from lawscope.studies.result import StudyResult, from_json, to_json, without_numbers
-from lawscope.studies.study import Claim, Judgement, Question
+from lawscope.studies.study import Claim, Question
 from lawscope.studies.terminal import print_result
 
 NUMBERS = {"loss": [0.123456789, 2.0], "D": [3.0, 1.0], "nothing": math.nan, "note": "fine"}
@@ -25,7 +26,7 @@ def result_of(name="toy/quick", preset="cpu", date="2024-05-01T10:00:00Z", numbe
     study = find(name)
     settings = study.settings[preset]
     by_protocol = {"network": numbers}
-    return saved.judge(StudyResult(name, preset, settings, by_protocol, Judgement(), 12.34, date))
+    return saved.judge(StudyResult(name, preset, settings, by_protocol, 12.34, date))
 
 
 @pytest.fixture
@@ -79,6 +80,37 @@ def test_save_and_load_the_latest_or_the_preset_asked_for(toys):
     assert not (toys / "toy/quick.smoke.png").exists()
 
 
+def test_a_study_is_a_result_like_any_other(result, toys):
+    assert str(result) == "toy/quick (cpu): 3 claims: 1 holds, 1 does not hold, 1 not tried"
+    assert repr(result) == f"<StudyResult: {result}>"
+    assert "no unicorn was found" in result._repr_html_()
+    assert result.to_dict()["schema"] == "lawscope.study/1"
+    for path in (result.save(toys / "a.json"), result.save(toys / "a.html")):
+        assert ls.load(path) == result
+    assert result.save(toys / "a.md").read_text().startswith("# toy/quick")
+    failed = without_numbers("toy/quick", "cpu", {}, "failed", "nothing\nworks")
+    assert str(failed) == "toy/quick (cpu): failed: nothing works"
+    assert "nothing works" in failed._repr_html_()
+
+
+def test_a_folder_may_be_text(result, toys):
+    assert ls.load(saved.save(result, str(toys))) == result
+    assert ls.studies.load("toy/quick", out=str(toys)) == result
+    with pytest.raises(LawscopeError, match="no result of toy/quick in nowhere"):
+        ls.studies.load("toy/quick", out="nowhere")
+
+
+def test_files_without_a_schema_are_read(result, toys):
+    path = saved.save(result, toys)
+    document = json.loads(path.read_text().replace('"NaN"', '"nan"'))
+    del document["schema"]
+    path.write_text(json.dumps(document))
+    assert saved.load("toy/quick", toys) == result
+    saved.save_family([result], toys / "toy.json")
+    with pytest.raises(LawscopeError, match=r"several studies; read one with lawscope\.studies"):
+        ls.load(toys / "toy.json")
+
+
 def test_the_summary_of_a_family_is_compact_rounded_and_readable(toys):
     path = saved.summary_file(toys, "toy/quick", "cpu")
     saved.save_family([result_of(), result_of("toy/two-words")], path)
@@ -117,7 +149,7 @@ def test_stored_numbers_are_judged_again_by_the_claims_of_today(toys, monkeypatc
     judged = saved.judge_file(path)[0]
     read = saved.load_results(path)[0]
     assert read.verdicts == judged.verdicts == {"the loss is below 1": "holds"}
-    assert read.judgement.questions[0].verdict == "0.123457"
+    assert read.questions[0].verdict == "0.123457"
     assert read.numbers["network"]["loss"][1] == 2.0
     assert read.date == "2024-05-01T10:00:00Z"
     with pytest.raises(LawscopeError, match=r"no results in .*other\.json"):

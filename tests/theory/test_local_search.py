@@ -82,7 +82,7 @@ def test_bounds_hold_and_the_loss_is_attained(q):
 def test_no_neural_collapse_for_another_norm(q, K):
     found = peel_q_norm([1] * K, q)
     assert found.below_collapsed
-    # From beside the best simplex, too: it is no local minimum.
+    # From beside the best simplex, too: it is not a local minimum.
     assert found.losses[0] < found.collapsed_loss * (1 - 1e-4)
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from lawscope.errors import LawscopeError
 from lawscope.training.loop import train
+from lawscope.training.optimizers import OPTIMIZERS, Rule, register_optimizer
 from lawscope.training.recipe import Recipe
 from lawscope.training.stack import BatchNorm, train_stack
 from lawscope.zoo.networks.catalogue import build
@@ -190,3 +191,22 @@ def test_batch_norm_is_the_librarys() -> None:
     torch.testing.assert_close(back[0].T, leaf.grad, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(slopes["weight"][0], theirs.weight.grad, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(slopes["bias"][0], theirs.bias.grad, rtol=1e-10, atol=1e-12)
+
+
+def test_a_stack_refuses_an_optimizer_that_looks_at_whole_tensors(monkeypatch) -> None:
+    monkeypatch.setitem(OPTIMIZERS, "lars", Rule(OPTIMIZERS["sgd"].make, elementwise=False))
+    recipes = [Recipe(optimizer="lars", epochs=1)] * 2
+    with pytest.raises(LawscopeError, match="lars is not registered as elementwise; train its"):
+        train_stack(networks(2), *data(2), recipes)
+
+
+def test_an_unknown_optimizer_is_a_sentence_with_those_there_are() -> None:
+    with pytest.raises(LawscopeError, match="no optimizer 'adma'; choose sgd, momentum, adam, a"):
+        Recipe(optimizer="adma")
+
+
+def test_two_optimizers_of_one_name_are_a_sentence() -> None:
+    before = OPTIMIZERS["sgd"]
+    with pytest.raises(LawscopeError, match=r"two optimizers named 'sgd', in lawscope\.training"):
+        register_optimizer("sgd")(lambda weights, recipe: torch.optim.SGD(weights))
+    assert OPTIMIZERS["sgd"] == before

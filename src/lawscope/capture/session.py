@@ -123,7 +123,7 @@ class Session:
 
         Args:
             observers: who watches.
-            optimizer: whose steps they are told of.
+            optimizer: whose steps they watch.
 
         Yields:
             The watch; ``watch.labels(y)`` names the labels of the next batch, and nothing is seen
@@ -238,7 +238,9 @@ class Session:
     def _limits(self, batch: Batch) -> Iterator[None]:
         """Turn what a batch is too large, too long or of the wrong type for into a sentence."""
         on, remedy = f"{batch.size} samples", "use smaller batches, or measure fewer stations"
-        limits: AbstractContextManager[None] = _explain_dtypes(self.model, batch.main.dtype)
+        limits: AbstractContextManager[None] = _explain_inputs(
+            self.model, self.source.peek().kwargs, batch.main.dtype
+        )
         if isinstance(self.source, TokenSource):
             ids = batch.first
             check_ids(ids, vocabulary_of(self.model, self.source.task))
@@ -253,10 +255,23 @@ class Session:
 
 
 @contextmanager
-def _explain_dtypes(model: nn.Module, data: torch.dtype) -> Iterator[None]:
-    """Turn what a network raises at floats of another precision than its own into a sentence."""
+def _explain_inputs(model: nn.Module, named: dict[str, Any], data: torch.dtype) -> Iterator[None]:
+    """Turn what a network raises at names or floats that are not its own into a sentence."""
     try:
         yield
+    except (TypeError, AttributeError, KeyError) as error:
+        parameters = inspect.signature(model.forward).parameters
+        variable = {n for n, p in parameters.items() if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        needed = {n for n, p in parameters.items() if p.default is p.empty} - variable
+        known = named.keys() & parameters.keys()
+        if not named or (known and needed <= known and (known == named.keys() or not variable)):
+            raise
+        raise LawscopeError(
+            f"The batches name their inputs {', '.join(map(str, named))}, and the forward of "
+            f"{type(model).__name__} takes {', '.join(parameters) or 'none'}: it raised "
+            f"{type(error).__name__} ({str(error).splitlines()[0]}); name them as forward does, or "
+            "yield tensors in its order."
+        ) from error
     except (RuntimeError, ValueError) as error:
         own = next((p.dtype for p in model.parameters() if p.is_floating_point()), data)
         differ = data.is_floating_point and own != data and "type" in str(error)

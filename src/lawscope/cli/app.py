@@ -18,6 +18,7 @@ from lawscope.cli.peel import peel
 from lawscope.cli.shared import (
     DEFAULT_OUT,
     AsJson,
+    DataDir,
     Out,
     Threads,
     WhichMode,
@@ -41,8 +42,8 @@ app = typer.Typer(
 app.add_typer(study_app)
 
 # Options by what they are about; others have no use for them.
-OF_TEXT = "tokens window dtype gguf task targets precision normalization folds every resume"
-OF_TEXT += " trust_remote_code"
+OF_NEXT_TOKEN = "precision normalization folds every"
+OF_TEXT = f"tokens window dtype gguf task targets {OF_NEXT_TOKEN} resume trust_remote_code"
 OF_DATA = "data_dir size split scale mean std"
 OF_SAMPLES = f"{OF_DATA} data samples stations pooling head uncertainty mode"
 Weights = Annotated[
@@ -191,17 +192,20 @@ def scan(
 
     data = [(x, y)]  # batches of inputs and labels, or a DataLoader
     """
+    typed = _find_typed(context)
     if text:
-        _refuse(context, OF_SAMPLES, "is about labelled data and has no meaning with --text.")
+        _refuse(typed, OF_SAMPLES, "is about labelled data and has no meaning with --text.")
     else:
-        _refuse(context, OF_TEXT, "is about a language model; add --text FILE.")
+        _refuse(typed, OF_TEXT, "is about a language model; add --text FILE.")
     if data is None:
-        _refuse(context, OF_DATA, "is about --data; the target's own data is taken as it is.")
+        _refuse(typed, OF_DATA, "is about --data; the target's own data is taken as it is.")
 
-    from lawscope.cli.scan import scan_target, set_threads
+    from lawscope.cli.scan import scan_target, set_threads, split_names
 
+    if "next_token" not in (split_names(laws) or ["next_token"]):
+        _refuse(typed, OF_NEXT_TOKEN, "is about next_token, which is not among --laws.")
     set_threads(threads)
-    options = SimpleNamespace(**context.params)
+    options = SimpleNamespace(**context.params, typed=typed)
     # Whatever the user's code prints must not end up in the JSON.
     with redirect_stdout(sys.stderr) if json_ else nullcontext():
         if text:
@@ -219,17 +223,26 @@ def scan(
 def list_stations(
     target: Annotated[str, typer.Argument(help="As of scan: net.py or package.module:callable.")],
     checkpoint: Weights = None,
+    data: Annotated[
+        str | None, typer.Option(help="As of scan. Without it: 'data' of the target.")
+    ] = None,
+    data_dir: DataDir = None,
+    size: Annotated[str | None, typer.Option(help="Resize images, e.g. 32x32.")] = None,
 ) -> None:
     """List the places of a network where laws can be measured, and what selects them."""
     from rich.console import Console
 
     from lawscope.capture.stations import stations
+    from lawscope.cli.data import load_data
     from lawscope.cli.scan import build_target, explain_failures, quiet_warnings
     from lawscope.report.terminal import render_frame
 
     found, model = build_target(target, checkpoint)
+    few = {"split": "train", "samples": 64, "batch_size": None, "seed": 0}
+    asked = {"data": data, "data_dir": data_dir, "size": size, "scale": "-1:1", "mean": None}
     with quiet_warnings(), explain_failures("The network or its data"):
-        table = stations(model, found.data()).table()
+        given = load_data(SimpleNamespace(**few, **asked), model)[0] if data else found.data()
+        table = stations(model, given).table()
     Console().print(render_frame(table))
 
 
@@ -248,11 +261,16 @@ for command in (demo, depth, peel, init):
     app.command()(command)
 
 
-def _refuse(context: typer.Context, names: str, why: str) -> None:
+def _find_typed(context: typer.Context) -> set[str]:
+    """Return the parameters that were given on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+
+
+def _refuse(typed: set[str], names: str, why: str) -> None:
     """Refuse options that were given and have no meaning here."""
     for name in names.split():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if name in typed:
             raise LawscopeError(f"--{name.replace('_', '-')} {why}")
 
 

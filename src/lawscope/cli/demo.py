@@ -16,6 +16,8 @@ from lawscope.files import exists, write_whole
 # The batches in which the paper's authors measure, in the order in which they draw samples; of
 # consequence in train mode only.
 MEASURED_AT_ONCE = 100
+# Those of the paper.
+OPTIMIZERS = ("sgd", "momentum", "adam")
 EXAMPLE = '''"""A network and its data, for: lawscope scan net.py
 
 lawscope reads two names from this file:
@@ -74,7 +76,7 @@ def demo(
     from lawscope.laws.scan import scan
     from lawscope.progress import progress
     from lawscope.training.loop import train
-    from lawscope.training.recipe import OPTIMIZERS, Recipe
+    from lawscope.training.recipe import Recipe
     from lawscope.zoo.images.arrays import as_inputs
     from lawscope.zoo.images.catalogue import load
     from lawscope.zoo.images.sampling import as_drawn, balanced
@@ -94,7 +96,7 @@ def demo(
     torch.manual_seed(seed)
     model = feedforward(depth)
     untrained = copy.deepcopy(model)
-    recipe = Recipe(optimizer=OPTIMIZERS[optimizer], lr=lr, epochs=epochs, seed=seed)
+    recipe = Recipe(optimizer=optimizer, lr=lr, epochs=epochs, seed=seed)
     with progress(f"training {depth} layers", epochs, unit="epoch") as advance:
         outcome = train(model, x, y, recipe, after_epoch=lambda epoch: advance(1))
     if outcome.loss != outcome.loss:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from lawscope.data.source import Source
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.registry import all_laws, find_law
 from lawscope.laws.report import Report
-from lawscope.laws.scan import scan
+from lawscope.laws.scan import check_shared, scan
 from lawscope.progress import announce
 
 LOSSES: dict[str, Any] = {
@@ -55,6 +55,7 @@ def scan_target(options: SimpleNamespace) -> Report:
         "memory": options.memory,
         "head": options.head,
     }
+    shared = known_to(laws, shared, options.typed)
     with quiet_warnings(), explain_failures("The network or its data"):
         model.to(where)
         if options.data is None:
@@ -75,7 +76,8 @@ def scan_target(options: SimpleNamespace) -> Report:
             name=name,
             mode=options.mode,
             settings=settings,
-            **_known_to(laws, {**shared, "class_names": names}),
+            **shared,
+            **known_to(laws, {"class_names": names}),
         )
     fed_in = {"inputs": said} if said else {}
     return dataclasses.replace(report, settings={**report.settings, **fed_in})
@@ -91,10 +93,17 @@ def build_target(target: str, checkpoint: Path | None) -> tuple[Target, nn.Modul
     return found, model
 
 
-def _known_to(laws: Sequence[str] | None, shared: dict[str, Any]) -> dict[str, Any]:
-    """Return the shared settings that the chosen laws have: every option has a default here."""
-    chosen = all_laws().values() if laws is None else [find_law(name) for name in laws]
-    known = {field.name for law in chosen for field in dataclasses.fields(law.settings)}
+def known_to(
+    laws: Sequence[str] | None, shared: dict[str, Any], typed: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the shared settings that the chosen laws have; a default that none has is left out.
+
+    Raises:
+        LawscopeError: one that was typed is known to none of them.
+    """
+    chosen = all_laws() if laws is None else {name: find_law(name) for name in laws}
+    check_shared(chosen, [name for name in shared if name in typed])
+    known = {field.name for law in chosen.values() for field in dataclasses.fields(law.settings)}
     return {name: value for name, value in shared.items() if name in known}
 
 
@@ -121,13 +130,6 @@ def read_set_options(options: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     Values are Python literals where they are such, lists with commas, and words otherwise; the
     law's own settings check them.
-
-    Raises:
-        LawscopeError: not of that form, or no such law.
-
-    Example:
-        >>> read_set_options(["next_token.folds=4", "next_token.targets=next,current"])
-        {'next_token': {'folds': 4, 'targets': ('next', 'current')}}
     """
     found: dict[str, dict[str, Any]] = {}
     for option in options:

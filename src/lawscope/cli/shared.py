@@ -41,6 +41,7 @@ SPELLED = {
     r"\bdata_dir\b": "--data-dir",
     r"\b(head|task)='([^']*)'": r"--\1 \2",
     r"\b(seeds|jobs|on|out)='?([^ ';]*)'?": r"--\1 \2",
+    r"\bhas a setting (\w+)=": r"has the option --\1",
     r"\bdtype=torch\.(\w+)": r"--dtype \1",
     r"\bdevice=None\b": "--device auto",
     r"\btrust_remote_code=True\b": "--trust-remote-code",

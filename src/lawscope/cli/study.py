@@ -98,7 +98,7 @@ def run(
 def show(
     name: Name, preset: WhichPreset = None, out: Out = DEFAULT_OUT, json_: AsJson = False
 ) -> None:
-    """The claims of a study with the paper's number, ours and the verdict; and all numbers."""
+    """Show the claims of a study with the paper's number, ours and the verdict; and all numbers."""
     from lawscope.studies.result import load
 
     result = load(name, out, preset)
@@ -146,7 +146,7 @@ def judge(
 
 @app.command()
 def status(store: Place = None) -> None:
-    """What is stored, what is being trained now, and how large it is."""
+    """Show what is stored, what is being trained now, and how large it is."""
     from lawscope.studies.store import Store
     from lawscope.studies.terminal import size_text
 

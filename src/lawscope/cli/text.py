@@ -25,6 +25,7 @@ from lawscope.cli.scan import (
     explain_failures,
     find_device,
     find_loss,
+    known_to,
     quiet_warnings,
     read_set_options,
     split_names,
@@ -34,6 +35,7 @@ from lawscope.data.tokens import MASKED_SHARE, TASKS, Task, TokenSource, context
 from lawscope.data.windows import Frame, Windows, encoder_of, frame_of, pack, read_tokens_of
 from lawscope.errors import LawscopeError
 from lawscope.files import check_file, exists
+from lawscope.laws.checkpoint import NotKeptError
 from lawscope.laws.next_token.law import NextTokenSettings
 from lawscope.laws.report import Report
 from lawscope.laws.scan import scan
@@ -67,18 +69,30 @@ def scan_text(options: SimpleNamespace) -> Report:
         settings["next_token"] = options.own
     with join_processes(), quiet_warnings():
         loaded, windows, doubts, kept = agree(lambda: _open(options), find_place()[1] > 1)
-        with explain_failures("The model"):
-            report = scan(
+        # Only now, because the target may register a law.
+        shared = known_to(laws, {"memory": options.memory}, options.typed)
+
+        def measure(kept: Path | None) -> Report:
+            return scan(
                 loaded.model,
                 loaded.source(windows),
                 loss=find_loss(options.loss),
                 laws=laws,
                 control="auto" if options.control else None,
                 name=loaded.name,
-                memory=options.memory,
                 settings=settings,
                 checkpoint=kept,
+                **shared,
             )
+
+        with explain_failures("The model"):
+            report: Report | None = None
+            try:
+                report = measure(kept)
+            except NotKeptError as error:  # raised before anything is measured
+                _give_up_keeping(error.law, options)
+            # Not inside except: the error holds on to the untrained network of the first attempt.
+            report = measure(None) if report is None else report
     results = {
         name: dataclasses.replace(result, warnings=(*result.warnings, *doubts))
         for name, result in report.results.items()
@@ -275,6 +289,16 @@ def _find_kept(options: SimpleNamespace) -> Path | None:
         for part in parts:
             part.unlink(missing_ok=True)
     return path
+
+
+def _give_up_keeping(law: str, options: SimpleNamespace) -> None:
+    """Say that nothing is kept because of this law; refuse to resume what was kept without it."""
+    if options.resume and any(options.folder.glob(f"{Path(UNFINISHED).stem}*")):
+        raise LawscopeError(
+            f"--resume cannot continue with {law}, which cannot be saved midway; leave it out with "
+            "--laws."
+        )
+    _say(f"{law} cannot be saved midway: this scan could not be resumed after an interruption.")
 
 
 def _say(sentence: str) -> None:

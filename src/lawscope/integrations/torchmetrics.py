@@ -59,7 +59,7 @@ class Fuzziness(Metric):
             setattr(self, name, [state[key]])
 
     def compute(self) -> Tensor:
-        """The fuzziness of everything seen, a float64 scalar."""
+        """Compute the fuzziness of everything seen, a float64 scalar."""
         return torch.tensor(self._merged().compute().value, dtype=torch.float64)
 
     def _merged(self) -> ClassScatter:

@@ -12,7 +12,17 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from lawscope.capture.session import Session
 from lawscope.capture.taps import Observer
@@ -24,6 +34,9 @@ from lawscope.laws.provenance import Provenance
 from lawscope.result import Result
 from lawscope.section import Section
 from lawscope.whole_number import whole_number
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Need = Literal["labels", "tokens", "loss", "weights", "steps"]
 Verdict = Literal["holds", "does not hold", "cannot be told"]
@@ -144,6 +157,15 @@ class LawResult(Result):
         """Return the result with its provenance."""
         return dataclasses.replace(self, provenance=provenance)
 
+    def table(self) -> pd.DataFrame:
+        """Return the first table of the section, as text; a result may have a better one."""
+        import pandas as pd
+
+        tables = self.section().tables
+        if not tables:
+            raise LawscopeError(f"A {type(self).__name__} has no table.")
+        return pd.DataFrame(list(tables[0].rows), columns=list(tables[0].columns))
+
     def _section(self, verdicts: Mapping[str, str] = VERDICTS, **own: Any) -> Section:
         """Return a section of what every law shows, and of what this one adds."""
         return Section(
@@ -175,7 +197,8 @@ class Law(Generic[R]):
     Attributes:
         name: of the law, of its public function and of ``report.<name>``.
         title: as people write it.
-        papers: names in :data:`lawscope.papers.PAPERS`.
+        papers: the one to cite first; references written out, or names in
+            :data:`lawscope.papers.PAPERS`.
         needs: what data and call must bring: "labels", "tokens", a "loss", "weights", "steps".
         settings: its settings.
         observe: makes the observer of an opened session, given settings.

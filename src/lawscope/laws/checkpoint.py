@@ -29,6 +29,17 @@ FORMAT = "lawscope checkpoint 1"
 DIFFERENCES = {"model": "another model", "weights": "the same model with other weights"}
 
 
+class NotKeptError(LawscopeError):
+    """A law is measured whose state cannot be saved midway."""
+
+    def __init__(self, law: str) -> None:
+        super().__init__(
+            f"checkpoint= is for laws of text, which read the data once; {law} is not one: leave "
+            "it out with laws=."
+        )
+        self.law = law
+
+
 class Checkpoint:
     """A file of what observers have gathered; call it after every batch.
 
@@ -41,10 +52,7 @@ class Checkpoint:
     def __init__(self, path: str | Path, observers: Mapping[str, Any], source: Source) -> None:
         for name, observer in observers.items():
             if not hasattr(observer, "state_dict"):
-                raise LawscopeError(
-                    f"checkpoint= is for laws of text, which read the data once; {name} is not "
-                    "one: leave it out with laws=."
-                )
+                raise NotKeptError(name)
         grouped = dist.is_available() and dist.is_initialized()
         rank, world = (dist.get_rank(), dist.get_world_size()) if grouped else (0, 1)
         self.path = Path(path)

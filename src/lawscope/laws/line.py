@@ -77,8 +77,8 @@ class LineFit:
 
     def __str__(self) -> str:
         return (
-            f"line through {len(self.residuals)} stations: ρ = {self.rho:.4f}, "
-            f"r = {self.pearson:.4f}, half-life {self.half_life:.2f}"
+            f"line through {len(self.residuals)} stations: ρ = {fixed(self.rho, 4)}, "
+            f"r = {fixed(self.pearson, 4)}, half-life {fixed(self.half_life, 2)}"
         )
 
     def __repr__(self) -> str:

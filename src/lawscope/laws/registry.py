@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.base import Law, Need
+from lawscope.papers import PAPERS
 
 ENTRY_POINTS = "lawscope.laws"
 # Each module registers its law; the order is that of reports.
@@ -84,3 +85,33 @@ def find_law(name: str) -> Law[Any]:
     near = difflib.get_close_matches(str(name), laws, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]}?" if near else ""
     raise LawscopeError(f"There is no law {name!r}; there are {', '.join(laws)}.{hint}")
+
+
+def citation(law: str = "separation") -> str:
+    """Return the paper to cite for a law: the first that it names.
+
+    Args:
+        law: name of a law, or of a paper in :data:`lawscope.papers.PAPERS`.
+
+    Returns:
+        The reference as one line of text.
+
+    Raises:
+        LawscopeError: no such law, the sentence lists the known ones; or one without a reference.
+
+    Example:
+        >>> print(citation("separation")[:21])
+        Hangfeng He and Weiji
+    """
+    laws = all_laws()
+    if law not in laws and law not in PAPERS:
+        known = ", ".join(sorted({*laws, *PAPERS}))
+        raise LawscopeError(f"There is no law {law!r} to cite; there are {known}.")
+    name = next(iter(laws[law].papers), "") if law in laws else law
+    reference = PAPERS.get(name, name)
+    if " " not in reference:
+        raise LawscopeError(
+            f"The law {law!r} brings no reference to cite; write it out in its Law, as in "
+            "papers=('A. Author. A title. 2026.',)."
+        )
+    return reference

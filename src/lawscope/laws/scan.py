@@ -140,14 +140,29 @@ def read_settings(
                 f"settings= names the law {name!r}, which is not measured; there are "
                 f"{', '.join(laws)}."
             )
+    check_shared(laws, shared)
     known = {name: {f.name for f in dataclasses.fields(law.settings)} for name, law in laws.items()}
-    check_names(shared, sorted(set().union(*known.values())), "No law has a")
     return {
         name: law.settings.read(
             name, {k: v for k, v in shared.items() if k in known[name]} | dict(own.get(name, {}))
         )
         for name, law in laws.items()
     }
+
+
+def check_shared(laws: Collection[str], names: Collection[str]) -> None:
+    """Refuse a shared setting that none of these laws has; the sentence names those that do."""
+    having: dict[str, list[str]] = {}
+    for name, law in all_laws().items():
+        for field in dataclasses.fields(law.settings):
+            having.setdefault(field.name, []).append(name)
+    check_names(names, sorted(having), "No law has a")
+    for name in names:
+        if not set(having[name]) & set(laws):
+            raise LawscopeError(
+                f"None of the laws measured ({', '.join(laws)}) has a setting {name}=; leave it "
+                f"out, or measure {' or '.join(having[name])} too."
+            )
 
 
 def open_source(model: nn.Module, loader: Any, laws: Wanted) -> Source:

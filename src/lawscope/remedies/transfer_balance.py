@@ -69,7 +69,7 @@ class TransferBalance(Result):
         """Return bottom and top: their stations, improvement per layer, factor on D per layer."""
         import pandas as pd
 
-        names, last = self.separation.stations, len(self.separation.stations) - 1
+        names, last = self.separation.shown, len(self.separation.stations) - 1
         parts = ["bottom", "top"]
         low, high = zip(*(self.interval.get(p, (math.nan,) * 2) for p in parts), strict=True)
         return pd.DataFrame(
@@ -91,7 +91,7 @@ class TransferBalance(Result):
         logs, index = log_or_nan(measured.values), np.arange(len(measured.values))
         ends = [0, self.split, len(index) - 1]
         line = np.exp(np.interp(index, ends, logs[ends]))
-        curve = measured.stations, measured.values, None, None, line
+        curve = measured.shown, measured.values, None, None, line
         rows = [[name, number(gain), number(math.exp(-gain))] for name, gain in gains]
         return Section(
             title="Balance of transfer learning",

@@ -203,13 +203,14 @@ class _Writer:
         strip: Callable[[int, int], Text],
     ) -> Table:
         """Return a table that fits: number, name, columns of numbers, and a drawn strip."""
-        short = short_names(names)
         widths = {title: 1 + self.measure((title, *cells)) for title, cells in columns.items()}
         left = self.width - len(str(len(names) - 1)) - sum(widths.values())
         if left < LEAST_NAME + LEAST_STRIP and "95 %" in columns:
             del columns["95 %"]
             left += widths["95 %"]
-        name_width = max(LEAST_NAME, min(self.measure((unit, *short)), left - left // 3 - 2))
+        most = max(LEAST_NAME, left - left // 3 - 2)
+        short = short_names(names, most)
+        name_width = max(LEAST_NAME, min(self.measure((unit, *short)), most))
         strip_width = max(1, min(MOST_STRIP, left - name_width - 2))
         titles = ["#" if unit else "", shorten(unit, name_width), *columns, axis(strip_width)]
         table = Table.grid(padding=(0, 1))

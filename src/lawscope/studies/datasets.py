@@ -265,7 +265,7 @@ def find_absent(data: Iterable[Data]) -> dict[str, str]:
 
 
 def _only(x: Images, y: Labels, classes: tuple[int, ...]) -> tuple[Images, Labels]:
-    """The samples of some classes, renumbered in this order."""
+    """Return the samples of some classes, renumbered in this order."""
     import numpy as np
 
     renumbered = np.full(int(y.max(initial=0)) + 1, -1)

@@ -40,24 +40,14 @@ class DamagedEntryError(LawscopeError):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished training.
+    """A finished training."""
 
-    Attributes:
-        training: its settings.
-        weights: state dictionary after each epoch kept; the last epoch is always there.
-        loss: on the training data at the end, eval mode.
-        accuracy: share of training samples that are right.
-        test_accuracy: the same on test data; NaN without any.
-        seconds: what it took, shared evenly over its stack.
-        records: by the name of the recorder, one float64 vector for each number and ``step``.
-    """
-
-    training: Training
-    weights: Mapping[int, Mapping[str, Tensor]]
-    loss: float
-    accuracy: float
-    test_accuracy: float
-    seconds: float
+    training: Training  # its settings
+    weights: Mapping[int, Mapping[str, Tensor]]  # after each epoch kept, the last always
+    loss: float  # on the training data at the end, eval mode
+    accuracy: float  # share of training samples that are right
+    test_accuracy: float  # NaN without test data
+    seconds: float  # shared evenly over its stack
     records: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
 
     def network(self, epoch: int | None = None) -> nn.Module:

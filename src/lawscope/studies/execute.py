@@ -14,7 +14,8 @@ from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import samples_of
 from lawscope.studies.entry import Run, build_network
 from lawscope.studies.plan import Training
-from lawscope.studies.registry import PREPARATIONS
+from lawscope.studies.registry import PREPARATIONS, import_families
+from lawscope.training.optimizers import OPTIMIZERS
 from lawscope.training.recorders import Records
 
 # Weights by the epoch after which they are.
@@ -31,6 +32,8 @@ def execute(
     One that diverged has a loss of NaN.
     """
     task = trainings[0].task
+    if trainings[0].recipe.optimizer not in OPTIMIZERS:
+        import_families()
     if len(trainings) > 1 and not task.stacks(trainings[0]):
         # One after the other from drawing to end: dropout must not feel what was trained before.
         return [execute([training], starts, tick)[0] for training in trainings]
@@ -63,7 +66,7 @@ def estimate_seconds(training: Training) -> float:
 
 
 def _prepare(training: Training, starts: Mapping[str, Run]) -> nn.Module:
-    """The network before its first step: drawn from its seed, copied from its start."""
+    """Make the network before its first step: drawn from its seed, copied from its start."""
     torch.manual_seed(training.seed)
     model = build_network(training.network)
     if training.start is not None:

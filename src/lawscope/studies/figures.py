@@ -34,7 +34,7 @@ def draw(figure: Any, form: str) -> bytes:
 def grid(
     rows: int, columns: int, title: str = "", panel: tuple[float, float] = (3.1, 2.6)
 ) -> tuple[Figure, list[list[Axes]]]:
-    """An empty figure of panels."""
+    """Make an empty figure of panels."""
     from matplotlib.figure import Figure
 
     size = (max(4.2, panel[0] * columns), panel[1] * rows + (0.35 if title else 0))
@@ -48,7 +48,7 @@ def grid(
 def wrapped(
     count: int, title: str, panel: tuple[float, float] = (3.1, 2.6), columns: int = 3
 ) -> tuple[Figure, list[list[Axes]], list[Axes]]:
-    """A figure of panels in rows of so many: its grid, and the panels that are used."""
+    """Make a figure of panels in rows of so many: its grid, and the panels that are used."""
     figure, axes = grid(-(-count // columns), min(columns, count), title, panel)
     places = [axis for row in axes for axis in row]
     for axis in places[count:]:
@@ -129,14 +129,14 @@ def draw_curve(
 
 
 def fitted(values: Sequence[float]) -> list[float]:
-    """The least-squares line through log D, at every station."""
+    """Fit the least-squares line through log D, at every station."""
     logs, places = [math.log(value) for value in values], range(len(values))
     slope, start = statistics.linear_regression(places, logs)
     return [math.exp(start + slope * place) for place in places]
 
 
 def law_note(row: Row) -> str:
-    """What stands in the corner of a panel: r, ρ, their intervals, the verdict."""
+    """Write what stands in the corner of a panel: r, ρ, their intervals, the verdict."""
     if row["r"] is None:
         return "the training diverged" if row["verdict"] == "diverged" else "no line: D has no log"
     lines = [f"r = {with_interval(row, 'r')}", f"ρ = {with_interval(row, 'rho')}"]
@@ -157,7 +157,7 @@ def with_interval(row: Row, name: str, digits: int = 3) -> str:
 
 
 def style_axis(axis: Axes, title: str = "") -> None:
-    """A log scale, whole layer indices, a light grid; call it when everything is drawn."""
+    """Set a log scale, whole layer indices, a light grid; call it when everything is drawn."""
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     def write(value: float, otherwise: str) -> str:
@@ -175,7 +175,7 @@ def style_axis(axis: Axes, title: str = "") -> None:
 
 
 def plain_axis(axis: Axes, title: str = "", legend: float = 0, **scales: Any) -> None:
-    """The look of every panel; ``legend`` is the size of its words, 0 draws none."""
+    """Give a panel the common look; ``legend`` is the size of its words, 0 draws none."""
     axis.set(**scales)
     axis.grid(visible=True, which="major", color=RULE, lw=0.5)
     axis.set_axisbelow(True)

@@ -72,7 +72,7 @@ class Lab:
         self, training: Training, *, epoch: int | None = None, tokens: int, untrained: bool = False,
         **how: Any,
     ) -> NextToken:  # fmt: skip
-        """The law of next-token prediction on a trained language model, on held-out text.
+        """Measure the law of next-token prediction on a trained language model, on held-out text.
 
         ``untrained`` measures the weights it began from beside it; checkpoint 0 must be kept.
         """
@@ -84,7 +84,7 @@ class Lab:
 
     @torch.no_grad()
     def logits(self, training: Training) -> tuple[Tensor, Tensor]:
-        """What a trained network says of its test data, (n, K) in eval mode, and the labels."""
+        """Return the logits of a network on its test data, (n, K) in eval mode, and the labels."""
         run = self.run(training)
         network, parts = run.network(), run.samples.x_test.split(BATCHES["eval"])
         return torch.cat([network(part) for part in parts]), run.samples.y_test
@@ -102,7 +102,7 @@ class Lab:
         return [{"input_ids": ids, "attention_mask": ids != 0, "labels": k} for ids, k in pairs]
 
     def _network(self, run: Run, epoch: int | None) -> nn.Module:
-        """The network to measure; the authors' train mode is about BatchNorm, not dropout."""
+        """Return the network to measure, without dropout; train mode is for the BatchNorm."""
         network = run.network(epoch)
         for module in network.modules():
             if isinstance(module, nn.Dropout):

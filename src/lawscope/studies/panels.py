@@ -230,7 +230,7 @@ def medians(measured: Mapping[str, Any]) -> str:
 
 
 def sweep(training: Training, rates: Iterable[float], seeds: int = 1) -> list[Training]:
-    """The same training with every learning rate and seed.
+    """Return the same training with every learning rate and seed.
 
     A seed is that of the first weights and of the order of the samples; the data stays the same.
     """
@@ -242,7 +242,7 @@ def sweep(training: Training, rates: Iterable[float], seeds: int = 1) -> list[Tr
 
 
 def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
-    """What a study keeps of one network: how it was trained, how it ended, and the law on it.
+    """Return what a study keeps of a network: how it was trained, how it ended, its law.
 
     The law as JSON values: D per station, r, ρ, half-life, their 95 % intervals, verdict. ``how``
     goes to :meth:`Lab.separation`. A training that diverged has no law: its numbers are None and
@@ -301,7 +301,7 @@ def choice(lab: Lab, trainings: Sequence[Training], stations: str = "layers") ->
 
 
 def training_of(row: Numbers, trainings: Iterable[Training]) -> Training:
-    """The candidate that a row of numbers belongs to."""
+    """Return the candidate that a row of numbers belongs to."""
     return next(t for t in trainings if (t.recipe.lr, t.seed) == (row["lr"], row["seed"]))
 
 

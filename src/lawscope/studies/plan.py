@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import Data, ImageData, TextData, samples_of
+from lawscope.training.optimizers import find_optimizer
 from lawscope.training.recipe import Recipe
 from lawscope.training.recorders import Recorder
 
@@ -65,8 +66,9 @@ class Classification(Task):
     kind: ClassVar[str] = "classification"
 
     def stacks(self, training: Training) -> bool:
-        """Feed-forward networks stack; a recorder looks at one network."""
-        return training.network.kind == "feedforward" and not training.recorders
+        """Feed-forward networks stack if the optimiser is elementwise; a recorder looks at one."""
+        feedforward, rule = training.network.kind == "feedforward", training.recipe.optimizer
+        return feedforward and not training.recorders and find_optimizer(rule).elementwise
 
     def train(
         self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,

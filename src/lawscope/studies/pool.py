@@ -227,7 +227,7 @@ def usable_cores() -> int:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed must not train on."""
+    """End this worker when its parent is killed: it must not train on."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -236,9 +236,9 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _deaf_and_without_main() -> Iterator[None]:
-    """A process begun inside never hears ctrl-C, and does not run the user's script again.
+    """Keep ctrl-C and the user's script from processes begun inside.
 
-    The parent ends it, and jobs need nothing of the script. Our own ctrl-C comes afterwards.
+    The parent ends them, and jobs need nothing of the script. Our own ctrl-C comes afterwards.
     """
     # The first process of all begins this one on its way, and that lets interrupts in again.
     resource_tracker.ensure_running()

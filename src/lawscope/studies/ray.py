@@ -101,7 +101,7 @@ class _Board:
         self._news: dict[int, Event] = {}
 
     def begin(self, job_id: int) -> None:
-        """A worker begins a job, perhaps not the first one to do so."""
+        """Note that a worker begins a job, perhaps not the first one to do so."""
         if job_id in self._begun:
             self._retried.append(Retried(job_id))
         self._begun.add(job_id)
@@ -177,7 +177,7 @@ def _connect(ray: Any, on: str, jobs: int | None) -> None:
 
 
 def _known_here() -> str:
-    """The cluster that Ray knows of: that of RAY_ADDRESS, or the one begun here last."""
+    """Find the cluster that Ray knows of: that of RAY_ADDRESS, or the one begun here last."""
     named = os.environ.get("RAY_ADDRESS", "")
     if named.startswith(SCHEME):
         return named

@@ -54,10 +54,7 @@ class Kinds:
     def find(self, name: str) -> Callable[..., nn.Module]:
         """Return what is registered under a name, if need be after importing all families."""
         if name not in self._known:
-            # A worker may be asked for a kind whose module it has not seen yet.
-            for module in _modules(os.environ.get(VARIABLE, "")).values():
-                with suppress(Exception):  # a file that cannot be imported registers nothing
-                    import_module(module)
+            import_families()
         if name not in self._known:
             near = difflib.get_close_matches(name, list(self._known)) or sorted(self._known)
             raise LawscopeError(f"there is no {self._what} {name!r}: choose {', '.join(near)}.")
@@ -66,6 +63,13 @@ class Kinds:
 
 NETWORKS = Kinds("network")
 PREPARATIONS = Kinds("preparation")
+
+
+def import_families() -> None:
+    """Import all studies: a worker may be asked for a kind whose module it has not seen yet."""
+    for module in _modules(os.environ.get(VARIABLE, "")).values():
+        with suppress(Exception):  # a file that cannot be imported registers nothing
+            import_module(module)
 
 
 def names() -> list[str]:
@@ -79,7 +83,7 @@ def families() -> list[str]:
 
 
 def find(name: str) -> Study:
-    """The study of that name."""
+    """Find the study of that name."""
     if name not in (known := names()):
         raise LawscopeError(f"There is no study {name!r}; {_offer(name, known)}")
     module = _modules(os.environ.get(VARIABLE, ""))[name]
@@ -105,7 +109,7 @@ def load_all(wanted: Iterable[str]) -> dict[str, Study]:
 
 
 def choose(target: str) -> list[str]:
-    """The names that ``NAME``, ``FAMILY`` or ``all`` stands for.
+    """Return the names that ``NAME``, ``FAMILY`` or ``all`` stands for.
 
     Of a family, studies that cannot be loaded are left out with a warning.
     """
@@ -123,14 +127,14 @@ def choose(target: str) -> list[str]:
 
 
 def check_preset(preset: str) -> str:
-    """The preset, if there is one of that name."""
+    """Return the preset, if there is one of that name."""
     if preset not in PRESETS:
         raise LawscopeError(f"There is no preset {preset!r}; {_offer(preset, list(PRESETS))}")
     return preset
 
 
 def _offer(asked: object, choices: list[str]) -> str:
-    """The nearest of the choices, by the whole name or by the part after the family."""
+    """Offer the nearest of the choices, by the whole name or by the part after the family."""
     word = str(asked)  # from Python it may be anything
     near = difflib.get_close_matches(word, choices, n=3, cutoff=0.6)
     tails = {choice.rpartition("/")[2]: choice for choice in choices}
@@ -145,7 +149,7 @@ def _offer(asked: object, choices: list[str]) -> str:
 
 @lru_cache(maxsize=8)
 def _modules(own: str) -> dict[str, str]:
-    """The modules of all families by name; nothing is imported but the families."""
+    """List the modules of all families by name; nothing is imported but the families."""
     packages = filter(None, ("lawscope.studies", *own.split(",")))
     return dict(pair for package in packages for pair in _walk(package.strip()))
 

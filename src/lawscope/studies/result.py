@@ -13,28 +13,41 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
+from lawscope.formatting import describe_settings, number
+from lawscope.result import Result
+from lawscope.section import Section, Table
 from lawscope.studies.entry import today, versions
+from lawscope.studies.panels import brief
 from lawscope.studies.registry import check_preset, find
-from lawscope.studies.study import NOT_TRIED, PRESETS, Column, Judged, Judgement, JudgingError
+from lawscope.studies.study import (
+    DONE,
+    FAILED,
+    FAILED_CHECK,
+    NOT_TRIED,
+    PRESETS,
+    VERDICTS,
+    Column,
+    Judged,
+    Judgement,
+    JudgingError,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-DONE, FAILED, FAILED_CHECK = "done", "failed", "failed check"
 DEFAULT_OUT = Path("lawscope-studies")
 DIGITS = 6
-_LISTS = ("claims", "questions", "checks")
 
 
-@dataclass(frozen=True)
-class StudyResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class StudyResult(Result):
     """The outcome of one study at one preset.
 
     Attributes:
@@ -42,9 +55,11 @@ class StudyResult:
         preset: smoke, cpu or paper.
         settings: of the preset, with ``seeds`` as asked for.
         numbers: what was measured, by protocol.
-        judgement: claims, questions and checks, each with a column per protocol.
         seconds: core-seconds of its trainings, also of those found in the store, and of measuring.
         date: when it was measured, UTC.
+        claims: what the paper says, judged, with a column per protocol.
+        questions: ours, likewise.
+        checks: how the study tests itself, likewise.
         versions: of lawscope, torch, numpy and Python.
         status: ``"done"``; ``"failed check"`` where the study's own check fails; ``"not tried"``
             where a dataset is absent; ``"failed"``.
@@ -52,21 +67,20 @@ class StudyResult:
         trace: of a failed one, where; not kept in files.
     """
 
+    schema: ClassVar[str] = "lawscope.study/1"
     name: str
     preset: str
     settings: Mapping[str, Any]
     numbers: Mapping[str, Mapping[str, Any]]
-    judgement: Judgement
     seconds: float
     date: str
+    claims: tuple[Judged, ...] = ()
+    questions: tuple[Judged, ...] = ()
+    checks: tuple[Judged, ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions)
     status: str = DONE
     why: str = ""
-    trace: str = field(default="", compare=False)
-
-    @property
-    def claims(self) -> tuple[Judged, ...]:
-        return self.judgement.claims
+    trace: str = field(default="", metadata={"saved": False})
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -85,7 +99,8 @@ class StudyResult:
         columns = ["claim", "paper", "protocol", "measured", "verdict", "why"]
         return pd.DataFrame(rows, columns=columns)
 
-    def plot(self, protocol: str | None = None) -> Figure:
+    # A figure of several axes, like the paper's.
+    def plot(self, protocol: str | None = None) -> Figure:  # type: ignore[override]
         """Draw the study's figure.
 
         Args:
@@ -106,33 +121,41 @@ class StudyResult:
                 return self.numbers[each]
         raise LawscopeError(f"{self.name} was not measured under the protocol {protocol!r}.")
 
-    def to_dict(self, digits: int | None = None) -> dict[str, Any]:
-        """Return all of it as JSON values; NaN and infinities by their names.
+    @property
+    def facts(self) -> list[str]:
+        """How it was measured, in a few words each."""
+        seeds = self.settings.get("seeds")
+        facts = [self.preset, f"{seeds} seeds" if seeds not in (None, 1) else "1 seed"]
+        took = [f"{number(self.seconds)} core-seconds"] if self.numbers else []
+        return [*facts, *took, self.date]
 
-        Args:
-            digits: significant digits of numbers; None keeps all.
-        """
-        why = {"why": self.why} if self.why else {}
-        lists = {each: [_short(j) for j in getattr(self.judgement, each)] for each in _LISTS}
-        document = {
-            "name": self.name, "preset": self.preset, "status": self.status, **why,
-            "seconds": round(self.seconds, 1), "date": self.date, "versions": self.versions,
-            "settings": self.settings, **lists, "numbers": self.numbers,
-        }  # fmt: skip
-        written: dict[str, Any] = to_json(document, digits)
-        return written
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> StudyResult:
-        known = {name: document[name] for name in ("name", "preset", "status", "date")}
-        known |= {name: dict(document[name]) for name in ("settings", "versions")}
-        return cls(
-            **known,
-            seconds=float(document["seconds"]),
-            numbers=from_json(document["numbers"]),
-            judgement=Judgement(*(tuple(map(_judged, document[each])) for each in _LISTS)),
-            why=document.get("why", ""),
+    def section(self) -> Section:
+        """Return claims, questions and checks, each with what was measured."""
+        lists = {"claim": "verdict", "question": "answer", "check": ""}
+        tables = [
+            _table(title, last, sentences)
+            for title, last in lists.items()
+            if (sentences := getattr(self, f"{title}s"))
+        ]
+        return Section(
+            title=self.name,
+            headline=self._outcome(),
+            facts=self.facts,
+            tables=tables if self.numbers and self.status != FAILED else (),
+            warnings=[self.why] if self.why and self.status == DONE else (),
+            settings=describe_settings({**self.settings, **self.versions}),
         )
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.preset}): {self._outcome()}"
+
+    def _outcome(self) -> str:
+        if self.status != DONE:
+            return f"{self.status}: {' '.join(self.why.split())}"
+        verdicts = [claim.verdict for claim in self.claims]
+        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in VERDICTS if v in verdicts)
+        claims = "1 claim" if len(verdicts) == 1 else f"{len(verdicts)} claims"
+        return f"{claims}: {counts}" if counts else "no claims"
 
 
 def judge(result: StudyResult) -> StudyResult:
@@ -145,11 +168,11 @@ def judge(result: StudyResult) -> StudyResult:
     try:
         judgement = study.judge(numbers, result.preset)
     except JudgingError as error:
-        return replace(result, judgement=Judgement(), status=FAILED, why=str(error))
+        return replace(result, **vars(Judgement()), status=FAILED, why=str(error))
     status, why = DONE, ""
     if judgement.broken:
         status, why = FAILED_CHECK, f"{'; '.join(judgement.broken)}: this must be so and is not"
-    return replace(result, judgement=judgement, status=status, why=why)
+    return replace(result, **vars(judgement), status=status, why=why)
 
 
 def without_numbers(
@@ -158,23 +181,23 @@ def without_numbers(
     """Return the result of a study that could not be measured: no claim is tried, and why."""
     study = find(name)
     column = {study.protocols[0]: Column(None, NOT_TRIED, why)}
-    judgement = Judgement(tuple(Judged(c.text, column, c.paper, c.figure) for c in study.claims))
-    now, used = today(), versions()
-    return StudyResult(name, preset, settings, {}, judgement, 0.0, now, used, status, why, trace)
+    claims = tuple(Judged(c.text, column, c.paper, c.figure) for c in study.claims)
+    result = StudyResult(name, preset, settings, {}, 0.0, today(), claims)
+    return replace(result, status=status, why=why, trace=trace)
 
 
-def result_file(out: Path, name: str, preset: str, form: str = "json") -> Path:
+def result_file(out: str | Path, name: str, preset: str, form: str = "json") -> Path:
     """Return where a result lies, or its figure (``form="png"``)."""
-    return out / f"{name}.{preset}.{form}"
+    return Path(out) / f"{name}.{preset}.{form}"
 
 
-def summary_file(out: Path, name: str, preset: str) -> Path:
+def summary_file(out: str | Path, name: str, preset: str) -> Path:
     """Return where the summary of a study's family lies; that of ``cpu`` has the plain name."""
     family = name.partition("/")[0]
-    return out / (f"{family}.json" if preset == "cpu" else f"{family}.{preset}.json")
+    return Path(out) / (f"{family}.json" if preset == "cpu" else f"{family}.{preset}.json")
 
 
-def save(result: StudyResult, out: Path, picture: bytes | None = None) -> Path:
+def save(result: StudyResult, out: str | Path, picture: bytes | None = None) -> Path:
     """Write a result and its figure, and return the path of the result."""
     path = result_file(out, result.name, result.preset)
     _write(result, path)
@@ -193,14 +216,14 @@ def save_family(results: Sequence[StudyResult], path: Path) -> None:
     """
     family = results[0].name.partition("/")[0]
     head = {"family": family, "date": today(), "versions": dict(results[0].versions)}
-    documents = [result.to_dict(DIGITS) for result in results]
+    documents = [to_json(result.to_dict(), DIGITS) for result in results]
     for each in documents:
         del each["versions"]
     lines = ",\n".join(json.dumps(d, ensure_ascii=False, allow_nan=False) for d in documents)
     write_whole(f'{json.dumps(head)[:-1]}, "studies": [\n{lines}\n]}}\n', path)
 
 
-def load(name: str, out: Path, preset: str | None = None) -> StudyResult:
+def load(name: str, out: str | Path, preset: str | None = None) -> StudyResult:
     """Return the latest result of a study, from its own file or from the summary of its family.
 
     Args:
@@ -230,9 +253,10 @@ def load_results(path: Path) -> list[StudyResult]:
     if document is None:
         return []
     try:
-        shared = {"versions": document["versions"]}
+        # Files of earlier versions name no schema.
+        shared = {"schema": StudyResult.schema, "versions": document["versions"]}
         studies = document["studies"] if "family" in document else [document]
-        return [StudyResult.from_dict({**shared, **study}) for study in studies]
+        return [StudyResult.from_dict({**shared, **from_json(study)}) for study in studies]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LawscopeError(
             f"{path} is not a whole result ({error!r}); run the study again."
@@ -280,14 +304,26 @@ def from_json(value: Any) -> Any:
     return float(value) if value in ("nan", "inf", "-inf") else value
 
 
-def _short(judged: Judged) -> dict[str, Any]:
-    """A sentence without what it does not have."""
-    return {name: value for name, value in asdict(judged).items() if value != ""}
+def measured_text(column: Column) -> str:
+    """Return what was measured and why the verdict is not a plain one."""
+    if column.measured is None:
+        return column.why
+    return brief(column.measured) + (f" ({column.why})" if column.why else "")
 
 
-def _judged(document: Mapping[str, Any]) -> Judged:
-    columns = {name: Column(**from_json(each)) for name, each in document["columns"].items()}
-    return Judged(**{**document, "columns": columns})
+def _table(title: str, last: str, sentences: Sequence[Judged]) -> Table:
+    """Return one row per sentence and protocol; the sentence stands once."""
+    several = ["protocol"] if any(len(sentence.columns) > 1 for sentence in sentences) else []
+    paper = ["paper"] if any(sentence.paper for sentence in sentences) else []
+    rows = []
+    for sentence in sentences:
+        words = [sentence.text, *([sentence.paper] if paper else [])]
+        for protocol, column in sentence.columns.items():
+            how = [protocol] if several else []
+            rows.append([*words, *how, measured_text(column), column.verdict])
+            words = [""] * len(words)
+    columns = [title, *paper, *several, "measured", last]
+    return Table(f"{title.capitalize()}s", columns, rows, words=len(columns))
 
 
 def _write(result: StudyResult, path: Path) -> None:

@@ -18,10 +18,10 @@ from lawscope.studies.plan import with_starts
 from lawscope.studies.pool import Pool, Workers, usable_cores
 from lawscope.studies.ray import RayWorkers, check_place
 from lawscope.studies.registry import check_preset, choose, find
-from lawscope.studies.result import DEFAULT_OUT, FAILED, StudyResult
+from lawscope.studies.result import DEFAULT_OUT, StudyResult
 from lawscope.studies.scheduler import Failure, Measured, PlannedStudy, Scheduler
 from lawscope.studies.store import Store
-from lawscope.studies.study import NOT_TRIED, Judgement
+from lawscope.studies.study import FAILED, NOT_TRIED
 from lawscope.studies.terminal import Display
 from lawscope.whole_number import whole_number
 
@@ -157,8 +157,8 @@ class Runner:
         if isinstance(outcome, Failure):
             result = saved.without_numbers(*named, FAILED, outcome.why, outcome.trace)
         else:
-            seconds = self._core_seconds(study) + outcome.seconds
-            result = StudyResult(*named, outcome.numbers, Judgement(), seconds, today())
+            seconds = round(self._core_seconds(study) + outcome.seconds, 1)
+            result = StudyResult(*named, outcome.numbers, seconds, today())
             result = saved.judge(result)
             if outcome.why and not result.why:
                 result = replace(result, why=f"its figure could not be drawn: {outcome.why}")
@@ -166,7 +166,7 @@ class Runner:
         self.results[study.name] = result
 
     def _core_seconds(self, study: PlannedStudy) -> float:
-        """What its trainings took, also those found in the store; without damaged ones."""
+        """Add up what its trainings took, also those found in the store; without damaged ones."""
         total = 0.0
         for key in study.needed:
             if (seconds := self.store.record(key).get("seconds")) is not None:

@@ -246,7 +246,7 @@ class Scheduler:
         return tuple(ours)
 
     def _repair_starts(self, stack: Stack, error: DamagedEntryError) -> None:
-        """What a stack begins from was damaged after it was planned: train that again, once."""
+        """Train again, once, what a stack begins from, damaged after it was planned."""
         again = _starts_of(stack).keys() - self._repaired
         if not again:
             self._fail(stack, Failure(str(error)))

@@ -37,6 +37,8 @@ Numbers = dict[str, Any]
 HOLDS, FAILS, OPEN, NOT_TRIED = "holds", "does not hold", "open", "not tried"
 VERDICTS = (HOLDS, FAILS, OPEN, NOT_TRIED)
 PASSES, BROKEN = "passes", "fails"
+# Of a study as a whole; also NOT_TRIED.
+DONE, FAILED, FAILED_CHECK = "done", "failed", "failed check"
 SMOKE_SHOWS_NOTHING = "smoke runs show only that the study works"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import progress
 from rich.console import Console
@@ -15,8 +15,11 @@ from rich.text import Text
 
 from lawscope.formatting import MISSING, count, number
 from lawscope.studies.panels import brief
-from lawscope.studies.result import DONE, FAILED, StudyResult
-from lawscope.studies.study import BROKEN, NOT_TRIED, PRESETS, VERDICTS, Column, Judged, Study
+from lawscope.studies.study import BROKEN, DONE, FAILED, NOT_TRIED, PRESETS, VERDICTS, Study
+
+if TYPE_CHECKING:
+    from lawscope import section
+    from lawscope.studies.result import StudyResult
 
 COLOURS = ("green", "red", "blue", "yellow", "red")
 STYLES = {word: f"bold {c}" for word, c in zip((*VERDICTS, BROKEN), COLOURS, strict=True)}
@@ -103,23 +106,17 @@ def print_result(
 ) -> None:
     """Print one result: claims, answers and checks; numbers if asked for."""
     console.print(Text.assemble((result.name, "bold"), f"  {study.title}"))
-    seeds = result.settings.get("seeds")
-    facts = [result.preset, f"{seeds} seeds" if seeds not in (None, 1) else "1 seed"]
-    if result.numbers:
-        facts.append(f"{number(result.seconds)} core-seconds")
-    console.print(Text(f"{', '.join(facts)}, {result.date}", "dim"))
+    console.print(Text(", ".join(result.facts), "dim"))
     console.print(Text(f"paper: {study.paper} ({study.source})", "dim"))
     if departure := study.departures.get(result.preset):
         console.print(Text(f"departs from the paper: {departure}", "dim"))
     if result.why:
         style = "" if result.status == DONE else STYLES.get(result.status, "bold red")
         console.print(Text(f"{result.status}: {result.why}", style))
-    if result.numbers and result.status != FAILED:
-        for title, last in (("claim", "verdict"), ("question", "answer"), ("check", "")):
-            if sentences := getattr(result.judgement, f"{title}s"):
-                console.print(_sentences(title, last, sentences))
-        if study.table is not None:
-            console.print(_rows_of(study.table(dict(result.main_numbers()))))
+    for table in result.section().tables:
+        console.print(_sentences(table))
+    if result.numbers and result.status != FAILED and study.table is not None:
+        console.print(_rows_of(study.table(dict(result.main_numbers()))))
     if numbers:
         rows = list(_rows(result.numbers))
         for depth, name, text in rows[:MOST_ROWS]:
@@ -148,33 +145,20 @@ def size_text(size: int) -> str:
     return f"{count(size)} bytes"
 
 
-def _sentences(title: str, last: str, sentences: Sequence[Judged]) -> Table:
-    """One row per sentence and protocol; the sentence stands once."""
-    several = any(len(sentence.columns) > 1 for sentence in sentences)
-    with_paper = any(sentence.paper for sentence in sentences)
+def _sentences(shown: section.Table) -> Table:
+    """Return a table of claims, questions or checks, with its verdicts in colour."""
     table = _table()
-    table.add_column(title, ratio=5, overflow="fold")
-    if with_paper:
-        table.add_column("paper", ratio=2, overflow="fold")
-    if several:
-        table.add_column("protocol", no_wrap=True)
-    table.add_column("measured", ratio=3, overflow="fold")
+    *columns, last = shown.columns
+    for title in columns:
+        if title == "protocol":
+            table.add_column(title, no_wrap=True)
+        else:
+            ratio = {"paper": 2, "measured": 3}.get(title, 5)
+            table.add_column(title, ratio=ratio, overflow="fold")
     table.add_column(last, no_wrap=last != "answer", ratio=3 if last == "answer" else None)
-    for sentence in sentences:
-        words = [sentence.text, *([sentence.paper] if with_paper else [])]
-        for protocol, column in sentence.columns.items():
-            cells = [*words, *([protocol] if several else []), measured_text(column)]
-            verdict = Text(column.verdict, STYLES.get(column.verdict, ""))
-            table.add_row(*map(Text, cells), verdict)
-            words = [""] * len(words)
+    for *cells, verdict in shown.rows:
+        table.add_row(*map(Text, cells), Text(verdict, STYLES.get(verdict, "")))
     return table
-
-
-def measured_text(column: Column) -> str:
-    """Return what was measured and why the verdict is not a plain one."""
-    if column.measured is None:
-        return column.why
-    return brief(column.measured) + (f" ({column.why})" if column.why else "")
 
 
 def _table(above: int = 0) -> Table:
@@ -182,7 +166,7 @@ def _table(above: int = 0) -> Table:
 
 
 def _rows_of(rows: Sequence[Sequence[str]]) -> Table:
-    """The paper's table: titles first, numbers at the right."""
+    """Lay out the paper's table: titles first, numbers at the right."""
     table = _table(above=1)
     for index, title in enumerate(rows[0]):
         table.add_column(title, justify="left" if index == 0 else "right")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from lawscope.training.loop import Trained, make_optimizer
+from lawscope.training.loop import Trained
+from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from lawscope.training.recipe import MOMENTUM, Recipe
+from lawscope.training.optimizers import make_optimizer
+from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from lawscope.training.recorders import Note
 
-# As GPT-3 and later language models are trained.
-LANGUAGE_BETAS = (0.9, 0.95)
 # The features of ten thousand images would not fit the memory.
 EVALUATED_AT_ONCE = 1000
 
@@ -69,15 +68,3 @@ def evaluate(model: nn.Module, x: Tensor, y: Tensor) -> Trained:
     logits = torch.cat([model(part) for part in x.split(EVALUATED_AT_ONCE)])
     loss = nn.functional.cross_entropy(logits, y)
     return Trained(float(loss), float((logits.argmax(dim=1) == y).float().mean()))
-
-
-def make_optimizer(parameters: Iterable[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-    """Make the optimiser of a recipe, fused: one pass over the weights per step."""
-    learning = [parameter for parameter in parameters if parameter.requires_grad]
-    settings: dict[str, Any] = {"lr": recipe.lr, "weight_decay": recipe.weight_decay, "fused": True}
-    if recipe.optimizer == "adam":
-        return torch.optim.Adam(learning, **settings)
-    if recipe.optimizer == "adamw":
-        return torch.optim.AdamW(learning, betas=LANGUAGE_BETAS, **settings)
-    momentum = MOMENTUM if recipe.optimizer == "momentum" else 0.0
-    return torch.optim.SGD(learning, momentum=momentum, **settings)

@@ -45,29 +45,6 @@ class Recorder:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class ProgressRecorder(Recorder):
-    """Loss, accuracy and norm of the gradient on the batches of training."""
-
-    kind: ClassVar[str] = "progress"
-
-    def record(
-        self, step: int, model: nn.Module, batch: Batch, loss: Tensor
-    ) -> Mapping[str, float]:
-        """Take the accuracy of a second pass, in eval mode so that running statistics stay."""
-        import torch
-
-        norms = [p.grad.double().norm() for p in model.parameters() if p.grad is not None]
-        gradient_norm = float(torch.stack(norms).norm())
-        (x, y), mode = batch, model.training
-        try:
-            with torch.no_grad():
-                right = (model.eval()(x).argmax(dim=-1) == y).double().mean()
-        finally:
-            model.train(mode)
-        return {"loss": float(loss), "accuracy": float(right), "gradient_norm": gradient_norm}
-
-
 class Records:
     """The records of one training, gathered step by step."""
 

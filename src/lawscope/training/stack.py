@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lawscope.errors import LawscopeError
-from lawscope.training.loop import Trained, evaluate, make_optimizer
+from lawscope.training.loop import Trained, evaluate
+from lawscope.training.optimizers import find_optimizer, make_optimizer
 from lawscope.training.recipe import Recipe
 
 Parts = dict[str, Tensor]
@@ -40,8 +41,9 @@ def train_stack(
     loop it has one of rounding errors. Parameters that do not require gradients stay.
 
     Networks are ``nn.Linear``, ``nn.BatchNorm1d`` and ``nn.ReLU`` in sequence, of equal shapes,
-    each with inputs (n, d) and labels (n,); recipes share optimiser, epochs and batch size. At the
-    epochs ``up_to_date`` the models hold the current weights when ``after_epoch`` is called.
+    each with inputs (n, d) and labels (n,); recipes share epochs, batch size and
+    optimiser, which must be ``elementwise``. At the epochs ``up_to_date`` the models hold the
+    current weights when ``after_epoch`` is called.
     """
     for name in ("optimizer", "epochs", "batch_size"):
         first, *others = dict.fromkeys(getattr(recipe, name) for recipe in recipes)
@@ -49,6 +51,11 @@ def train_stack(
             raise LawscopeError(
                 f"Networks of a stack share their {name}; got {first} and {others[0]}."
             )
+    if not find_optimizer(recipes[0].optimizer).elementwise:
+        raise LawscopeError(
+            f"The optimizer {recipes[0].optimizer} is not registered as elementwise; train its "
+            "networks one by one."
+        )
     if len({(tuple(a.shape), len(b)) for a, b in zip(x, y, strict=True)}) != 1:
         raise LawscopeError("Networks of a stack need data of one shape.")
     stack, recipe = Stack(models), recipes[0]

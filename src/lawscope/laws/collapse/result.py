@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
+from lawscope.formatting import fixed, number, percent
 from lawscope.laws.base import LawResult
 from lawscope.laws.collapse.metrics import NC1, NC2, Energies, MinorityCosine
 from lawscope.laws.population import Population
@@ -153,9 +154,10 @@ class Collapse(LawResult):
 
     def __str__(self) -> str:
         return (
-            f"neural collapse at '{self.head.name}': {self.verdict}; NC1 {self.nc1.papyan:.3g}, "
-            f"NC2 {self.nc2.means.angle_error:.3g}, NC3 {self.nc3:.3g}, NC4 {self.nc4:.2%}; "
-            f"minority cosine {self.minority_cosine.classifiers:.3f}"
+            f"neural collapse at '{self.head.name}': {self.verdict}; "
+            f"NC1 {number(self.nc1.papyan)}, NC2 {number(self.nc2.means.angle_error)}, "
+            f"NC3 {number(self.nc3)}, NC4 {percent(self.nc4)}; "
+            f"minority cosine {fixed(self.minority_cosine.classifiers, 3)}"
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
+from lawscope.formatting import count, fixed
 from lawscope.laws.base import LawResult
 from lawscope.laws.line import LineFit, Replicates
 from lawscope.laws.provenance import Provenance
@@ -106,9 +107,9 @@ class NextToken(LawResult):
 
     def __str__(self) -> str:
         ends = self.fit.interval.get("pearson")
-        between = f" [{ends[0]:.3f}, {ends[1]:.3f}]" if ends else ""
+        between = f" [{fixed(ends[0], 3)}, {fixed(ends[1], 3)}]" if ends else ""
         return (
             f"law of next-token prediction over {len(self.blocks) - 1} blocks: {self.verdict}; "
-            f"r = {self.fit.pearson:.4f}{between}, ρ = {self.fit.rho:.4f}, PR "
-            f"{self.pr[1]:.4f} → {self.pr[-1]:.4f}, {self.n} tokens"
+            f"r = {fixed(self.fit.pearson, 4)}{between}, ρ = {fixed(self.fit.rho, 4)}, PR "
+            f"{fixed(self.pr[1], 4)} → {fixed(self.pr[-1], 4)}, {count(self.n)} tokens"
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
+from lawscope.formatting import fixed, name_station
 from lawscope.laws.base import LawResult
 from lawscope.laws.line import LineFit
 from lawscope.laws.population import Population
@@ -58,6 +59,11 @@ class Separation(LawResult):
     control: Separation | None = None
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """The stations as people see them: after the layer that each completes."""
+        return tuple(map(name_station, self.stations, self.layers))
+
+    @property
     def ratios(self) -> FloatArray:
         """D_{l+1}/D_l, what each module keeps of the fuzziness it is given, shape (L−1,)."""
         with np.errstate(divide="ignore", invalid="ignore"):  # D may be 0 or undefined
@@ -94,6 +100,7 @@ class Separation(LawResult):
         return pd.DataFrame(
             {
                 "station": list(self.stations),
+                "completes": list(self.layers),
                 "features": list(self.dims),
                 "D": self.values,
                 "ratio": np.concatenate([[np.nan], self.ratios]),
@@ -117,6 +124,6 @@ class Separation(LawResult):
         )
         return (
             f"law of data separation over {len(self.stations)} {self.granularity}: "
-            f"{self.verdict}{beyond}; ρ = {self.fit.rho:.3f}, r = {self.fit.pearson:.4f}, "
-            f"half-life {self.fit.half_life:.2f}"
+            f"{self.verdict}{beyond}; ρ = {fixed(self.fit.rho, 3)}, "
+            f"r = {fixed(self.fit.pearson, 4)}, half-life {fixed(self.fit.half_life, 2)}"
         )

@@ -91,12 +91,6 @@ def _numbers(result: Separation) -> list[KeyNumber]:
     return numbers
 
 
-def _names(result: Separation) -> list[str]:
-    """Return the stations; a function, which has no name of its own, with the layer before it."""
-    both = zip(result.stations, result.layers, strict=True)
-    return [f"{layer} → {name}" if layer and "()" in name else name for name, layer in both]
-
-
 def _control(result: Separation) -> Separation | None:
     """Return the untrained network where it has the same stations."""
     found = result.control
@@ -124,7 +118,7 @@ def _charts(result: Separation) -> list[Chart]:
         symbol="D",
         quantity="separation fuzziness D",
         unit=unit,
-        stations=_names(result),
+        stations=result.shown,
         values=result.values,
         interval=None if found is None else found.interval,
         estimate=None if found is None else found.values,
@@ -135,7 +129,7 @@ def _charts(result: Separation) -> list[Chart]:
         gains, equal = -np.diff(logs), float(logs[0] - logs[-1]) / (len(logs) - 1)
         steps = Bars(
             title=f"What each {unit} takes off log D",
-            labels=_names(result)[1:],
+            labels=result.shown[1:],
             values=gains,
             notes=[_step_words(gain, equal) for gain in gains.tolist()],
             details=[f"{count(dim)} features" for dim in result.dims[1:]],
@@ -152,7 +146,7 @@ def _charts(result: Separation) -> list[Chart]:
         x=np.arange(len(logs), dtype=np.float64),
         x_label=unit,
         y_label="fuzziness of a class",
-        ticks=_names(result),
+        ticks=result.shown,
         log=True,
         note="Weighted by their samples the classes add up to D.",
     )
@@ -174,7 +168,7 @@ def _station_table(result: Separation) -> Table:
     columns += [] if found is None else ["D of the population", "95 %"]
     columns += [] if control is None else ["untrained D"]
     rows = []
-    for i, name in enumerate(_names(result)):
+    for i, name in enumerate(result.shown):
         row = [str(i), name, count(result.dims[i]), str(result.ranks[i])]
         row += [number(result.values[i], 4), percent(kept[i])]
         row += [number(table["fitted"][i], 4), signed(table["residual"][i])]

@@ -156,7 +156,7 @@ def find_risers(result: Separation) -> list[str]:
     if result.population is None:
         return []
     rises, _ = result.population.interval_of(np.diff)
-    return [result.stations[i + 1] for i in np.flatnonzero(rises > 0).tolist()]
+    return [result.shown[i + 1] for i in np.flatnonzero(rises > 0).tolist()]
 
 
 def _idle_top(result: Separation, population: Population) -> list[str]:
@@ -186,7 +186,7 @@ def _idle_top(result: Separation, population: Population) -> list[str]:
     ends = np.exp([low[beyond], high[beyond]])
     many = f"last {unit} multiplies" if idle == 1 else f"last {idle} {unit}s multiply"
     return [
-        f"Try a network without the {unit}s after '{result.stations[beyond]}': the {many} D by "
+        f"Try a network without the {unit}s after '{result.shown[beyond]}': the {many} D by "
         f"between {ends[0]:.2f} and {ends[1]:.2f} only."
     ]
 

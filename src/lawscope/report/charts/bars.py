@@ -12,6 +12,7 @@ from lawscope.report.charts.svg import WIDE, Frame, Scale, draw_figure, element
 from lawscope.section import Bars
 
 WIDE_ROW, NARROW_ROW = 34, 50
+MOST_LETTERS = 24  # of a label
 
 
 def draw_bars(chart: Bars, width: int) -> Markup:
@@ -26,7 +27,7 @@ def draw_bars(chart: Bars, width: int) -> Markup:
     known = [float(v) for v in (*chart.values, chart.reference or 0.0, 0.0) if math.isfinite(v)]
     low, high = min(known), max(known)
     x = Scale(low, high if high > low else low + 1, side + 2, width - notes - 2)
-    names = short_names(chart.labels)
+    names = short_names(chart.labels, MOST_LETTERS)
     bottom = frame.plot_bottom
     picture = element("line", x1=x(0), x2=x(0), y1=top, y2=bottom, class_="zero")
     rows = (_row(chart, name, i, top + i * row, frame, x) for i, name in enumerate(names))
@@ -55,13 +56,13 @@ def _row(chart: Bars, name: str, index: int, y: int, frame: Frame, x: Scale) -> 
     if frame.left:
         middle, thick, from_y = y + 21, 18, y + 8
         base = y + 15 if detail else middle
-        texts = element("text", shorten(name, 24), x=0, y=base, class_="bar-name")
+        texts = element("text", shorten(name, MOST_LETTERS), x=0, y=base, class_="bar-name")
         if detail:
             texts += element("text", detail, x=0, y=y + 29, class_="tick")
         texts += element("text", note, x=frame.plot_right + 10, y=middle, class_="tick")
     else:
         thick, from_y = 14, y + 24
-        texts = element("text", shorten(name, 24), x=0, y=y + 16, class_="bar-name halo")
+        texts = element("text", shorten(name, MOST_LETTERS), x=0, y=y + 16, class_="bar-name halo")
         texts += element("text", note, x=frame.width, y=y + 16, class_="tick end halo")
     if math.isnan(value):
         return texts

@@ -16,7 +16,7 @@ from lawscope.section import Curve
 def draw_curve(chart: Curve, width: int) -> Markup:
     """Return the chart as one ``svg`` element.
 
-    On a log scale a station without a logarithm is a crossed gap; on a linear one NaN is no point.
+    On a log scale a station without a logarithm is a crossed gap; on a linear one NaN is not drawn.
     """
     found = curve_range(chart)
     if found is None:

@@ -56,7 +56,7 @@ def average_neighbours(values: FloatArray) -> FloatArray:
 
 
 def _levels(values: FloatArray, chart: HeatMap) -> FloatArray:
-    """Return −LEVELS to LEVELS on either side of zero, or 0 to LEVELS where zero is no middle."""
+    """Return −LEVELS to LEVELS on either side of zero, or 0 to LEVELS where zero is not inside."""
     middle = min(max(0.0, chart.low), chart.high)
     reach = max(middle - chart.low, chart.high - middle) or 1.0
     return np.asarray(np.round(LEVELS * (np.clip(values, chart.low, chart.high) - middle) / reach))

@@ -166,8 +166,8 @@ def padded_range(values: FloatArray, log: bool, least: float = 0.01) -> tuple[fl
 
 def station_axis(names: Sequence[str], unit: str, x: Scale) -> tuple[Ticks, str]:
     """Return ticks and label of an axis: short names where all fit, else their numbers."""
-    short = short_names(names)
     letters = (x(1) - x(0)) / LETTER - 1
+    short = short_names(names, letters)
     if all(len(name) <= letters for name in short):
         return [(float(index), name) for index, name in enumerate(short)], unit
     indices = index_ticks(len(names), x.end - x.start)

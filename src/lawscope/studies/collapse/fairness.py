@@ -23,7 +23,7 @@ KEPT = ("seed", "accuracy", "test_accuracy", "majority_accuracy", "minority_accu
 
 
 def only(settings: Settings, *names: str) -> dict[str, Any]:
-    """The settings of collapse/minority with some of its networks."""
+    """Return the settings of collapse/minority with some of its networks."""
     parts = {
         part: {name: settings[part][name] for name in names}
         for part in ("networks", "majorities", "ratios")

@@ -15,11 +15,6 @@ a majority class (R = 500 leaves one of a minority class), 3 seeds, weight decay
 4 first filters on images blown up to 32×32 (lr 0.03, batches of 32, 40 epochs) and a residual
 network of four blocks with 8 channels (lr 0.01, batches of 64, 60 epochs). 50 trainings, 15 minutes
 on one core.
-
-The settings were chosen after trials with K_A = 5: weight decay 5e-4 did not collapse at R = 500,
-so 5e-3 was added; with 100 instead of 350 epochs the cosine at R = 100 and 5e-4 was 0.39 instead of
-0.16, because unfinished training looks like collapse; with fewer or larger steps the two
-convolutional networks fitted 84 % to 91 % of their training set.
 """
 
 from __future__ import annotations

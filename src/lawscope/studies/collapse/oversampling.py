@@ -39,7 +39,7 @@ def measure(lab: Lab) -> Numbers:
 
 
 def best_rate(row: Numbers, name: str) -> Numbers:
-    """The point of the largest accuracy, mean over seeds, w_r = 1 among them as in the paper."""
+    """Return the point of the largest mean accuracy, w_r = 1 among them as in the paper."""
     best: Numbers = max(row["points"], key=lambda point: mean(point["networks"], name))
     return best
 
@@ -49,7 +49,7 @@ def gains(name: str) -> Any:
 
 
 def best_rates(numbers: Numbers) -> Numbers:
-    """The best rate of each network over the largest one tried, by row and accuracy."""
+    """Return the best rate of each network over the largest one tried, by row and accuracy."""
     found = {}
     for row in numbers["rows"]:
         rates = [point["rate"] for point in row["points"]]

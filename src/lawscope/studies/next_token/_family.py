@@ -51,7 +51,7 @@ def gpt_presets(
 
 
 def training_of(settings: Settings, seed: int = 0, **network: Any) -> Training:
-    """The training of one language model; ``network`` overrides options of the builder."""
+    """Plan the training of one language model; ``network`` overrides options of the builder."""
     window, vocabulary = settings["window"], settings["vocabulary"]
     lr, steps, batch = (settings[name] for name in ("lr", "steps", "batch"))
     options = {
@@ -69,7 +69,7 @@ def training_of(settings: Settings, seed: int = 0, **network: Any) -> Training:
 
 
 def gpts(settings: Settings, **network: Any) -> list[Training]:
-    """The GPT of the settings, or another network, one for each seed."""
+    """Plan the GPT of the settings, or another network, one for each seed."""
     return [training_of(settings, seed, **network) for seed in range(settings["seeds"])]
 
 
@@ -79,7 +79,7 @@ def of_networks(value: Number) -> Callable[[Numbers], dict[str, list[Any]]]:
 
 
 def law_of(lab: Lab, training: Training, **how: Any) -> Numbers:
-    """The law on one language model, with how it ended."""
+    """Measure the law on one language model, with how it ended."""
     lab.tell(f"measuring {training.describe()}")
     run = lab.run(training)
     ending = {"seed": training.seed, "loss": run.loss, "test_accuracy": run.test_accuracy}
@@ -89,7 +89,7 @@ def law_of(lab: Lab, training: Training, **how: Any) -> Numbers:
 
 
 def numbers_of(found: NextToken) -> Numbers:
-    """A measurement as JSON values; lists begin with the embedding, residuals with block 1."""
+    """Return JSON values of a law; lists begin with the embedding, residuals with block 1."""
     from lawscope.documents import drop_non_finite
     from lawscope.laws.line import log_or_nan
     from lawscope.laws.next_token.verdict import find_bend

@@ -29,7 +29,7 @@ NAMES = {
 
 
 def trained(settings: Settings) -> dict[str, list[Training]]:
-    """The trainings of every style that can be had here, one per seed."""
+    """Plan the trainings of every style that can be had here, one per seed."""
     everything = find_spec("transformers") is not None
     styles = [style for style in settings["styles"] if style == "gpt" or everything]
     return {style: family.gpts(settings, style=style) for style in styles}

@@ -29,7 +29,7 @@ def measure(lab: Lab) -> Numbers:
 
 
 def slope_end(target: str, end: int) -> Any:
-    """The lower (0) or upper (1) end of the 95 % interval of the slope, for one target."""
+    """Read the lower (0) or upper (1) end of the 95 % interval of the slope of one target."""
     return collect(
         "networks", family.OURS, lambda n: n["targets"][target]["interval"]["slope"][end]
     )

@@ -80,7 +80,7 @@ def find_model(folder: str, how: str) -> str:
 
 
 def measure_pretrained(place: str, text: str, settings: Settings) -> Numbers:
-    """The law on a pretrained model beside the same configuration untrained."""
+    """Measure the law on a pretrained model beside the same configuration untrained."""
     import torch
 
     from lawscope.data.windows import encoder_of, frame_of, pack, read_tokens_of
@@ -124,7 +124,7 @@ def write_text(model: Any, settings: Settings) -> Tensor:
 
 
 def _lines(text: str, size: int = 50_000) -> Iterator[str]:
-    """A text in pieces that end at the end of a line, so that no more is tokenized than needed."""
+    """Cut a text into pieces of whole lines, so that no more is tokenized than needed."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + size) + 1 or len(text)
@@ -133,7 +133,7 @@ def _lines(text: str, size: int = 50_000) -> Iterator[str]:
 
 
 def straightness(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
-    """The r of one model on text of its own kind."""
+    """Read the r of one model on text of its own kind."""
 
     def read(numbers: Numbers) -> dict[str, list[float]]:
         if name not in numbers["models"]:
@@ -148,7 +148,7 @@ def straightness(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
 
 
 def controls(numbers: Numbers) -> dict[str, list[float]]:
-    """The slope of log PR of every untrained network."""
+    """Return the slope of log PR of every untrained network."""
     return {name: [row["control"]["slope"]] for name, row in numbers["models"].items()}
 
 

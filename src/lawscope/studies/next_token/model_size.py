@@ -19,7 +19,7 @@ LABELS = {"depth": "{depth} blocks", "width": "width {width}"}
 
 
 def sizes(settings: Settings, name: str) -> list[Training]:
-    """The networks that differ in depth, or in width, smallest first."""
+    """Return the networks that differ in depth, or in width, smallest first."""
     each = settings[SIZES[name]]
     return [training for size in each for training in family.gpts(settings, **{name: size})]
 
@@ -35,7 +35,7 @@ def measure(lab: Lab) -> Numbers:
 
 
 def everywhere(numbers: Numbers) -> dict[str, list[float]]:
-    """The r of every size; the one that both lists share stands twice."""
+    """Return the r of every size; the one that both lists share stands twice."""
     found = (collect(name, label, "r")(numbers) for name, label in LABELS.items())
     return {label: values for each in found for label, values in each.items()}
 

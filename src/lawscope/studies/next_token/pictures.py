@@ -35,7 +35,7 @@ def measure(lab: Lab) -> Numbers:
 
 
 def look_before(lab: Lab, training: Training) -> tuple[Numbers, list[int], Any]:
-    """The silhouette of the chosen targets at every block, and some points of each plane."""
+    """Compute the silhouette of the chosen targets by block, and some points of each plane."""
     from lawscope.studies.next_token._features import read_text
 
     lab.tell(f"looking at {training.describe()}")
@@ -45,7 +45,7 @@ def look_before(lab: Lab, training: Training) -> tuple[Numbers, list[int], Any]:
 
 
 def targets(settings: Any) -> list[int]:
-    """The tokens of the chosen words."""
+    """Return the tokens of the chosen words."""
     from lawscope.zoo.text.corpus import load_byte_pairs
 
     found = [load_byte_pairs(settings["vocabulary"]).encode(word) for word in settings["words"]]

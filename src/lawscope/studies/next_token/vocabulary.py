@@ -69,7 +69,7 @@ def distance(network: Numbers) -> float:
 
 
 def spread(network: Numbers) -> float:
-    """Standard deviation over shuffles at the last block over the fall in the tokenizer's order."""
+    """Divide the deviation over shuffles, last block, by the fall in the tokenizer's order."""
     fall: float = network["pr"][1] - network["pr"][-1]
     deviation = statistics.stdev(row[-1] for row in network["shuffled"])
     return deviation / fall if fall > 0 else math.inf

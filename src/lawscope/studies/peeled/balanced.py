@@ -37,7 +37,7 @@ def measure(lab: Lab) -> Numbers:
 
 
 def solved(settings: Settings, classes: int, feature_energy: float) -> Numbers:
-    """The largest departures of one program from the theorem."""
+    """Compute the largest departures of one program from the theorem."""
     import numpy as np
 
     from lawscope.theory.layer_peeled.peel import peel

@@ -43,7 +43,7 @@ def measure(lab: Lab) -> Numbers:
 
 
 def row(settings: Settings, loss: str, majority: int, feature_energy: float) -> Numbers:
-    """The programs on both sides of R₀, or the one at the largest R where there is none."""
+    """Solve the programs on both sides of R₀, or the one at the largest R where there is none."""
     from lawscope.theory.layer_peeled.peel import peel
 
     def at(ratio: float) -> Numbers:
@@ -55,7 +55,7 @@ def row(settings: Settings, loss: str, majority: int, feature_energy: float) -> 
 
 
 def enclosed(at: Callable[[float], Numbers], largest: float) -> list[Numbers]:
-    """The last program that is separated and the first that is not, by halving on a log scale."""
+    """Find the last program that is separated and the first that is not, by halving log R."""
     low, high = {"ratio": 1.0}, at(largest)
     if high["phase"] == SEPARATED:
         return [high]

@@ -54,7 +54,7 @@ def curve(settings: Settings, majority: int, feature_energy: float) -> Numbers:
 
 
 def turned(found: Peeled) -> float | None:
-    """The largest angle of a classifier to its class mean in degrees; None if some vanished."""
+    """Return the largest angle (°) of a classifier to its class mean; None if some vanished."""
     import numpy as np
 
     if found.groups[-1].phase == "vanished":
@@ -66,7 +66,7 @@ def turned(found: Peeled) -> float | None:
 
 
 def bracket(curve: Numbers) -> list[float | None]:
-    """The last ratio with an angle between the minority classifiers, the first without."""
+    """Find the last ratio with an angle between the minority classifiers, the first without."""
     pairs = zip(curve["ratios"], curve["cosines"], strict=True)
     flat = [ratio for ratio, cosine in pairs if cosine is None or cosine > 1 - SAME]
     first = min(flat, default=math.inf)
@@ -97,7 +97,7 @@ def growth(numbers: Numbers) -> dict[str, list[float]]:
 
 
 def least_turned(curve: Numbers) -> float:
-    """The smallest over R > 1 of the largest angle between a classifier and its class mean."""
+    """Return the smallest over R > 1 of the largest angle of a classifier to its class mean."""
     if "turned" not in curve:
         raise NotTried("these numbers have no angles between classifiers and class means")
     pairs = zip(curve["ratios"], curve["turned"], strict=True)

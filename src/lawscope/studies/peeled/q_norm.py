@@ -31,7 +31,7 @@ def measure(lab: Lab) -> Numbers:
 
 
 def searched(settings: Settings, classes: int, q: float) -> Numbers:
-    """The losses of all starts over that of neural collapse, minus 1, the best first."""
+    """Return the losses of all starts over that of neural collapse, minus 1, the best first."""
     from lawscope.theory.layer_peeled.q_norm import peel_q_norm
 
     energies = settings["weight_energy"], settings["feature_energy"]
@@ -46,7 +46,7 @@ def searched(settings: Settings, classes: int, q: float) -> Numbers:
 
 
 def best(*, euclidean: bool) -> Any:
-    """The best loss over that of collapse, minus 1, for q = 2 or for the others."""
+    """Read the best loss over that of collapse, minus 1, for q = 2 or for the others."""
     return collect(
         "searches", "K = {classes}, q = {q:g}", lambda search: search["excess"][0],
         where=lambda search: (search["q"] == 2) == euclidean,

@@ -18,14 +18,14 @@ from lawscope.studies.panels import RATES, Panels, Row, Settings, last_d, preset
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.separation._family import chosen, draw_panels, he_su_study, versus
 from lawscope.studies.study import Claim
-from lawscope.training.recipe import OPTIMIZERS, Recipe
+from lawscope.training.recipe import Recipe
 
 LITTLE = {"sgd": [0.1], "momentum": [0.03, 0.1], "adam": [1e-3]}
 NAMES = {"sgd": "SGD", "momentum": "momentum", "adam": "Adam"}
 
 
 def candidates(settings: Settings, optimizer: str, depth: int) -> list[Training]:
-    recipe = Recipe(optimizer=OPTIMIZERS[optimizer], epochs=settings["epochs"])
+    recipe = Recipe(optimizer=optimizer, epochs=settings["epochs"])
     training = Training(Network.of("feedforward", depth=depth), recipe)
     return sweep(training, settings["rates"][optimizer], settings["seeds"])
 

@@ -8,10 +8,8 @@ and after every block; the learning rate is chosen for each of the two, as the p
 ``cpu`` trains 3 networks for 60 epochs with one learning rate; the rate was chosen from trials of
 30 epochs with 3e-4, 1e-3 and 3e-3. ``paper`` has 600 epochs and five rates.
 
-The paper: no law layer by layer, a straight line block by block (two lines in the mixed network,
-one for the 3-layer blocks and one for the 2-layer blocks), and blocks of three layers reduce D by
-more than blocks of two. Its scripts take 100 principal components of the features before D, and
-normalise pixels by mean and deviation; here D is that of all features, of pixels in [−1, 1].
+The paper's scripts take 100 principal components of the features before D, and normalise pixels by
+mean and deviation; here D is that of all features, of pixels in [−1, 1].
 """
 
 from __future__ import annotations

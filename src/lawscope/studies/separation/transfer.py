@@ -4,12 +4,6 @@
 8-layer network learns five classes of Fashion-MNIST upstream; its lower four layers go into a
 network for the other five classes. A budget of 300 epochs is shared between the two in eight ways.
 Downstream either only the new top learns, or all layers do; three seeds: 72 trainings.
-
-The paper proposes, and does not show, that a sensible balance of the training times is where the
-improvement in log D is roughly the same in the bottom and the top layers.
-
-Tried before: twelve layers, 100 samples per class upstream, up- and downstream classes exchanged
-(one seed). The bottom then raised D downstream at every share of the budget.
 """
 
 from __future__ import annotations

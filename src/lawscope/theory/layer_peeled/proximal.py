@@ -65,7 +65,7 @@ class RowStep:
         self._logits, self._own = self._to_logits(*start)
 
     def __call__(self, a: FloatArray, M: FloatArray) -> Blocks:
-        """The minimiser of f(Z) + (ρ/2)‖Z − Z₀‖² for Z₀ given by (a, M)."""
+        """Return the minimiser of f(Z) + (ρ/2)‖Z − Z₀‖² for Z₀ given by (a, M)."""
         logits, own = self._to_logits(a, M)
         z, own_z, c = self._logits, self._own, self._alpha / self.rho
         for _ in range(STEPS):

@@ -139,7 +139,7 @@ def _solve_minority(model: Model, ratio: float) -> tuple[float, str, float, floa
     """Return cosine and phase of the minority, loss and relative gap at one ratio."""
     if model.loss == "cross_entropy":
         tau = compute_tau(model.classes, (model.weight_energy, model.feature_energy), model.loss)
-        # Also at a ratio of 1, where the minority is no group of its own.
+        # Also at a ratio of 1, where the minority is not a group of its own.
         A, B = float(model.majority), float(model.classes - model.majority)
         pair = pair_of_sizes(A, B, 1 / ratio, tau)
         if (found := solve_pair(pair)) is not None:

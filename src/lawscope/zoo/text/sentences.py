@@ -92,7 +92,7 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def vocabulary(sentences: Sequence[str], size: int = SIZE) -> dict[str, int]:
-    """Number the most frequent words; 0 to ``FIRST`` are reserved."""
+    """Give the most frequent words numbers; 0 to ``FIRST`` are reserved."""
     counts = Counter(word for sentence in sentences for word in sentence.split())
     frequent = sorted(counts, key=lambda word: (-counts[word], word))[: max(size - FIRST - 1, 0)]
     return {word: number for number, word in enumerate(frequent, FIRST + 1)}
