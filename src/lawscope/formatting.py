@@ -201,7 +201,7 @@ def describe_settings(settings: Mapping[str, Any], prefix: str = "") -> list[tup
             continue
         name, words = str(key), _describe(value)
         if name.endswith("_bytes") and isinstance(value, int | float):
-            name, words = name.removesuffix("_bytes"), _bytes(value)
+            name, words = name.removesuffix("_bytes"), size_text(value)
         rows.append((prefix + name.replace("_", " "), words))
     return rows
 
@@ -223,7 +223,8 @@ def _describe(value: Any) -> str:
     return str(value)
 
 
-def _bytes(size: float) -> str:
+def size_text(size: float) -> str:
+    """Return bytes as people say them: 512 bytes, 3.4 MB."""
     power = next((power for power in range(4) if size < 1000 ** (power + 1)), 4)
     return f"{size / 1000**power:.4g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
 

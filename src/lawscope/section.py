@@ -7,8 +7,8 @@ Every chart has a ``title``, and a ``note`` of a sentence or two to stand under 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lawscope.arrays import FloatArray
 
@@ -25,6 +25,12 @@ class KeyNumber:
     predicted: str = ""  # by theory, for this network
 
 
+def used_columns(numbers: Sequence[KeyNumber]) -> list[str]:
+    """Return the columns of a table of key numbers; those that none of them has are left out."""
+    names = ("symbol", "value", "interval", "predicted", "control", "meaning")
+    return [name for name in names if any(getattr(each, name) for each in numbers)]
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of texts; the first ``words`` columns are words, the others numbers."""
@@ -33,6 +39,8 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: int = 1
+    main: bool = False  # whether the terminal shows it too
+    tones: Mapping[str, str] = field(default_factory=dict)  # of words, as in a section
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tests.cli import language_folders as folders
-from tests.laws.toy_law import SIZES, SizeObserver
+from tests.laws.toy_law import SIZES, Sizer
 
 import lawscope as ls
 import lawscope.data.tokens as tokens_module
@@ -251,7 +251,7 @@ def test_a_device_map_is_asked_for_and_needs_accelerate(lawscope, language_model
     assert asked["device_map"] == "auto"
 
 
-class OutputSizes(SizeObserver):
+class OutputSizes(Sizer):
     """Sizes without gradients, for which a text needs no loss."""
 
     def __init__(self, session, settings):

@@ -105,7 +105,7 @@ def advice(curve, spread=0.01, others=None, counts=(100, 100), again=None):
     result = SimpleNamespace(
         verdict=judge(fit, curve, again)[0],
         granularity="layers",
-        stations=[f"s{i}" for i in range(len(curve))],
+        shown=[f"s{i}" for i in range(len(curve))],
         values=np.exp(curve),
         fit=fit,
         replicates=again,

@@ -1,9 +1,9 @@
 """A scheduler whose workers work in this process."""
 
 from lawscope.studies import registry
+from lawscope.studies.display import Display
 from lawscope.studies.plan import with_starts
 from lawscope.studies.scheduler import PlannedStudy, Scheduler, Train
-from lawscope.studies.terminal import Display
 
 
 def planned(name, **changed):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lawscope.studies.terminal import Display
+from lawscope.studies.display import Display
 
 
 def rows(display):

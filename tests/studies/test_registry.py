@@ -111,7 +111,7 @@ def test_the_catalogue_waits_for_no_heavy_package():
     code = (
         "import sys; from lawscope.studies.registry import find, names\n"
         "for name in names(): find(name)\n"
-        "import lawscope.studies.terminal, lawscope.cli.study\n"
+        "import lawscope.studies.display, lawscope.cli.study\n"
         "print(*({'torch', 'matplotlib', 'pandas', 'numpy', 'scipy', 'ray'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,6 +7,7 @@ from tests.studies.benches import Bench, planned
 
 from lawscope.errors import LawscopeWarning
 from lawscope.studies import scheduler
+from lawscope.studies.display import Display
 from lawscope.studies.entry import Packed
 from lawscope.studies.execute import estimate_seconds
 from lawscope.studies.pool import Done, Failed
@@ -14,7 +15,6 @@ from lawscope.studies.result import load
 from lawscope.studies.runner import Runner
 from lawscope.studies.scheduler import Failure, Measure, Train
 from lawscope.studies.store import FullDiskError, Store
-from lawscope.studies.terminal import Display
 
 
 def test_what_two_studies_share_is_trained_once_and_starts_come_first(bench):

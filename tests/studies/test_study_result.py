@@ -1,6 +1,5 @@
 """Results: from numbers to files and back, nothing changed but what is rounded on purpose."""
 
-import io
 import json
 import math
 from dataclasses import replace
@@ -9,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from rich.console import Console
 
 import lawscope as ls
+from lawscope.cli.study import _print_results
 from lawscope.errors import LawscopeError
 from lawscope.studies import result as saved
 from lawscope.studies.registry import find
 from lawscope.studies.result import StudyResult, from_json, to_json, without_numbers
 from lawscope.studies.study import Claim, Question
-from lawscope.studies.terminal import print_result
 
 NUMBERS = {"loss": [0.123456789, 2.0], "D": [3.0, 1.0], "nothing": math.nan, "note": "fine"}
 
@@ -206,13 +204,14 @@ def test_no_result_damaged_results_and_unknown_studies_are_sentences(toys):
             saved.load("toy/quick", toys)
 
 
-def test_terminal_shows_claims_numbers_and_figure(result):
-    console = Console(width=100, file=io.StringIO())
-    print_result(result, find("toy/quick"), console, figure=Path("out/quick.png"), numbers=True)
-    text = console.file.getvalue()
+def test_terminal_shows_claims_numbers_and_figure(result, toys, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    saved.save(result, toys, b"picture")
+    _print_results([result], toys, numbers=True)
+    text = capsys.readouterr().out
     assert "the loss is positive" in text
     assert "0.123" in text
     assert "does not hold" in text
     assert "no unicorn was found" in text
     assert "D: 2.00 [1.00, 3.00]" in text
-    assert "figure: out/quick.png" in text
+    assert "quick.cpu.png" in text

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 DEFAULT_OUT = Path("lawscope-studies")
+MOST_LINES = 60
 
 Name = Annotated[str, typer.Argument(help="A study, as 'lawscope study list' names it.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder of results.")]
@@ -44,10 +46,17 @@ def list_() -> None:
     """Families and studies, with the time of each preset on two cores."""
     from rich.console import Console
 
+    from lawscope.report.terminal import render_table
+    from lawscope.section import Table
     from lawscope.studies.registry import load_all, names
-    from lawscope.studies.terminal import print_catalogue
+    from lawscope.studies.study import PRESETS
 
-    print_catalogue(load_all(names()), Console())
+    rows: dict[str, list[list[str]]] = {}
+    for name, study in load_all(names()).items():
+        times = [_minutes(study.minutes.get(preset)) for preset in PRESETS]
+        rows.setdefault(name.partition("/")[0], []).append([name, study.title, *times])
+    for family, those in rows.items():
+        Console().print(render_table(Table("", [family, "", *PRESETS], those, words=2)))
 
 
 @app.command()
@@ -130,16 +139,13 @@ def judge(
     ],
 ) -> None:
     """Judge stored numbers again by today's claims; nothing is measured."""
-    from rich.console import Console
-
     from lawscope.studies.result import judge_file
-    from lawscope.studies.terminal import print_totals
 
     results: list[StudyResult] = []
     for path in files:
         judged = judge_file(path)
         typer.echo(f"{path}:")
-        print_totals(judged, Console())
+        typer.echo(_totals(judged))
         results += judged
     _report_failures(results)
 
@@ -147,8 +153,8 @@ def judge(
 @app.command()
 def status(store: Place = None) -> None:
     """Show what is stored, what is being trained now, and how large it is."""
+    from lawscope.formatting import size_text
     from lawscope.studies.store import Store
-    from lawscope.studies.terminal import size_text
 
     place = Store(store)
     keys, held = set(place.entries()), place.locked()
@@ -171,8 +177,8 @@ def gc(
     A result that was deleted or moved counts as not kept. A study that was stopped within the last
     30 days keeps its trainings.
     """
+    from lawscope.formatting import size_text
     from lawscope.studies.store import Store
-    from lawscope.studies.terminal import size_text
 
     gone = Store(store).collect_garbage(dry_run=dry_run)
     what = f"{gone.entries} trainings and {gone.leftovers} leftovers"
@@ -183,20 +189,59 @@ def gc(
 def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = False) -> None:
     from rich.console import Console
 
-    from lawscope.studies.registry import find
+    from lawscope.report.terminal import render_terminal
     from lawscope.studies.result import result_file, summary_file
-    from lawscope.studies.terminal import print_result, print_totals
 
     console = Console()
     for result in results:
+        console.print(render_terminal(result))
+        if numbers:
+            lines = list(_lines(result.numbers))
+            left = len(lines) - MOST_LINES
+            lines[MOST_LINES:] = [f"… {left} more in the result as JSON"] if left > 0 else []
+            typer.echo("\n".join(lines))
         picture = result_file(out, result.name, result.preset, "png")
-        figure = picture if picture.exists() and result.numbers else None
-        print_result(result, find(result.name), console, figure=figure, numbers=numbers)
-        console.print()
+        if picture.exists() and result.numbers:
+            typer.echo(f"figure: {picture}")
+        typer.echo()
     if len(results) > 1:
-        print_totals(results, console)
+        typer.echo(_totals(results))
         for summary in sorted({summary_file(out, r.name, r.preset) for r in results}):
             typer.echo(f"summary: {summary}")
+
+
+def _lines(value: Any, depth: int = 0) -> Iterator[str]:
+    """Nested numbers as lines: a name, and a short value or the lines below it."""
+    from lawscope.studies.panels import brief
+
+    for name, inside in value.items() if isinstance(value, Mapping) else enumerate(value):
+        deep = isinstance(inside, list) and any(isinstance(v, list | Mapping) for v in inside)
+        nested = deep or isinstance(inside, Mapping)
+        yield f"{'  ' * depth}{name}: {'' if nested else brief(inside)}"
+        if nested:
+            yield from _lines(inside, depth + 1)
+
+
+def _totals(results: list[StudyResult]) -> str:
+    """One line for many results."""
+    from lawscope.studies.study import DONE, NOT_TRIED, VERDICTS
+
+    verdicts = [claim.verdict for result in results for claim in result.claims]
+    parts = [f"{verdicts.count(v)} {v}" for v in VERDICTS]
+    failed = sum(result.status not in (DONE, NOT_TRIED) for result in results)
+    line = f"{len(results)} studies, {len(verdicts)} claims: {', '.join(parts)}"
+    return line + (f"; {failed} studies failed" if failed else "")
+
+
+def _minutes(minutes: float | None) -> str:
+    """How long a preset takes: 6 s, 6 min, 10 h."""
+    from lawscope.formatting import MISSING
+
+    if minutes is None:
+        return MISSING
+    if minutes < 1:
+        return f"{max(1, round(60 * minutes))} s"
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.0f} h"
 
 
 def _report_failures(results: list[StudyResult], *, debug: bool = False) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from lawscope.report.outline import outline_of, used_columns
+from lawscope.report.outline import outline_of
 from lawscope.result import Result
-from lawscope.section import Section, Table
+from lawscope.section import Section, Table, used_columns
 
 TITLES = {"symbol": "number", "interval": "95 %", "control": "untrained"}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~])")

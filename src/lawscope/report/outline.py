@@ -12,7 +12,7 @@ from lawscope.laws.base import LawResult
 from lawscope.laws.report import Report
 from lawscope.papers import PAPERS
 from lawscope.result import Result
-from lawscope.section import KeyNumber, Section
+from lawscope.section import Section
 
 Pairs = Sequence[tuple[str, str]]
 _WORD = re.compile(r"[a-z]{2}")
@@ -33,12 +33,6 @@ class Outline:
         """The papers behind the sections, each once."""
         names = dict.fromkeys(name for section in self.sections for name in section.papers)
         return [PAPERS.get(name, name) for name in names]
-
-
-def used_columns(numbers: Sequence[KeyNumber]) -> list[str]:
-    """Return the columns of a table of key numbers; those that none of them has are left out."""
-    names = ("symbol", "value", "interval", "predicted", "control", "meaning")
-    return [name for name in names if any(getattr(each, name) for each in numbers)]
 
 
 def outline_of(result: Result) -> Outline:

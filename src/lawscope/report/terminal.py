@@ -16,18 +16,21 @@ from rich.text import Text
 from lawscope.arrays import FloatArray
 from lawscope.formatting import between, number, percent, short_names, shorten
 from lawscope.report.charts.svg import drawable
-from lawscope.report.outline import Outline, outline_of, used_columns
-from lawscope.result import Result
-from lawscope.section import Bars, Curve, KeyNumber, Section
+from lawscope.section import Bars, Curve, KeyNumber, Section, used_columns
+from lawscope.section import Table as Texts
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from lawscope.report.outline import Outline
+    from lawscope.result import Result
 
 Side = Literal["left", "right"]
 TONES = {"good": "bold green", "bad": "bold red", "open": "bold yellow"}
 MOST_ROWS = 40  # of more stations every n-th has a row
 LEAST_STRIP, MOST_STRIP = 8, 32
 LEAST_NAME = 10
+LONGEST_WHOLE = 24  # cells of a table up to this length are not folded
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 # How a terminal without Unicode spells what we write.
 SPELLED = str.maketrans(
@@ -39,8 +42,15 @@ SPELLED = str.maketrans(
 
 def render_terminal(result: Result) -> RenderableType:
     """Return what ``rich`` prints of a result, in at most the width of its console."""
+    from lawscope.report.outline import outline_of  # torch comes with it
+
     outline = outline_of(result)
     return _LaidOut(lambda writer: writer.summary(outline))
+
+
+def render_table(table: Texts) -> RenderableType:
+    """Return what ``rich`` prints of a table."""
+    return _LaidOut(lambda writer: iter([writer.table(table)]))
 
 
 def render_frame(frame: pd.DataFrame) -> RenderableType:
@@ -92,6 +102,19 @@ class _Writer:
         whole, eighths = divmod(round(8 * share * width), 8)
         return "█" * whole + EIGHTHS[eighths].strip()
 
+    def table(self, shown: Texts) -> Table:
+        """Return a table whose long cells are folded; words with a tone have its colour."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for place, title in enumerate(shown.columns):
+            words = [row[place] for row in shown.rows]
+            side: Side = "left" if place < shown.words else "right"
+            whole = self.measure((title, *words)) <= LONGEST_WHOLE
+            table.add_column(self.text(title, "dim"), justify=side, no_wrap=whole, overflow="fold")
+        for row in shown.rows:
+            styles = (TONES.get(shown.tones.get(cell, ""), "") for cell in row)
+            table.add_row(*map(self.text, row, styles))
+        return table
+
     def frame(self, frame: pd.DataFrame) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name, kind in frame.dtypes.items():
@@ -131,6 +154,10 @@ class _Writer:
             yield ""
             yield self.text(chart.title, "dim")
             yield self.bars(chart)
+        for each in section.tables:
+            if each.main:
+                yield ""
+                yield self.table(each)
         yield from self.sentences("advice", "{}.", section.advice)
         yield from self.sentences("findings", "-", section.findings)
         yield from self.sentences("warnings", "!", section.warnings)

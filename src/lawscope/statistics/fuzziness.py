@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,13 +47,12 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
     check_weighting(weighting)
     x = as_features(features).to("cpu", torch.float64)
     y = as_labels(labels, len(x)).cpu()
-    _, inverse, sizes = np.unique(y.numpy(), return_inverse=True, return_counts=True)
-    if len(sizes) < 2 or len(x) <= len(sizes):
+    _, position, counts = y.unique(return_inverse=True, return_counts=True)
+    if len(counts) < 2 or len(x) <= len(counts):
         raise LawscopeError(
-            f"{len(x)} samples in {len(sizes)} class(es): the fuzziness needs two classes and a "
+            f"{len(x)} samples in {len(counts)} class(es): the fuzziness needs two classes and a "
             "class with two samples."
         )
-    position, counts = torch.from_numpy(inverse), torch.from_numpy(sizes)
     with torch.no_grad(), without_autocast():
         sums = x.new_zeros(len(counts), x.shape[1]).index_add_(0, position, x)
         if not bool(sums.isfinite().all()):

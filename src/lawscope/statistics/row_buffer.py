@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-SLICE_NUMBERS = 2**19
+SLICE_NUMBERS = 2**17
 SLICE_ROWS = 64
 
 Rows = tuple[Tensor, ...]
@@ -51,7 +51,7 @@ class RowBuffer:
 
 
 def split_rows(features: Tensor, *columns: Tensor) -> Iterator[Rows]:
-    """Yield a batch in slices that are cheap to copy to float64: 4 MB, or 64 wide rows."""
+    """Yield a batch in slices that are cheap to copy to float64: 1 MB, or 64 wide rows."""
     step = max(SLICE_ROWS, SLICE_NUMBERS // max(1, features.shape[1]))
     yield from zip(*(column.split(step) for column in (features, *columns)), strict=True)
 

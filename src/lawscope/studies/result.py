@@ -26,10 +26,14 @@ from lawscope.studies.entry import today, versions
 from lawscope.studies.panels import brief
 from lawscope.studies.registry import check_preset, find
 from lawscope.studies.study import (
+    BROKEN,
     DONE,
     FAILED,
     FAILED_CHECK,
+    FAILS,
+    HOLDS,
     NOT_TRIED,
+    OPEN,
     PRESETS,
     VERDICTS,
     Column,
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT = Path("lawscope-studies")
 DIGITS = 6
+TONES = {HOLDS: "good", FAILS: "bad", OPEN: "open", BROKEN: "bad"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,18 +135,25 @@ class StudyResult(Result):
         return [*facts, *took, self.date]
 
     def section(self) -> Section:
-        """Return claims, questions and checks, each with what was measured."""
+        """Return claims, questions and checks, each with its number; and the paper's table."""
+        study = find(self.name)
         lists = {"claim": "verdict", "question": "answer", "check": ""}
         tables = [
             _table(title, last, sentences)
             for title, last in lists.items()
             if (sentences := getattr(self, f"{title}s"))
         ]
+        if self.numbers and study.table is not None:
+            titles, *rows = study.table(dict(self.main_numbers()))
+            tables.append(Table(study.source, titles, rows, main=True))
+        departure = study.departures.get(self.preset)
         return Section(
-            title=self.name,
+            title=f"{self.name}: {study.title}",
             headline=self._outcome(),
             facts=self.facts,
             tables=tables if self.numbers and self.status != FAILED else (),
+            findings=[f"The paper: {study.paper} ({study.source})."]
+            + ([f"Departs from the paper: {departure}."] if departure else []),
             warnings=[self.why] if self.why and self.status == DONE else (),
             settings=describe_settings({**self.settings, **self.versions}),
         )
@@ -323,7 +335,8 @@ def _table(title: str, last: str, sentences: Sequence[Judged]) -> Table:
             rows.append([*words, *how, measured_text(column), column.verdict])
             words = [""] * len(words)
     columns = [title, *paper, *several, "measured", last]
-    return Table(f"{title.capitalize()}s", columns, rows, words=len(columns))
+    caption = f"{title.capitalize()}s"
+    return Table(caption, columns, rows, words=len(columns), main=True, tones=TONES)
 
 
 def _write(result: StudyResult, path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.studies import result as saved
 from lawscope.studies.datasets import find_absent
+from lawscope.studies.display import Display
 from lawscope.studies.entry import today
 from lawscope.studies.plan import with_starts
 from lawscope.studies.pool import Pool, Workers, usable_cores
@@ -22,7 +23,6 @@ from lawscope.studies.result import DEFAULT_OUT, StudyResult
 from lawscope.studies.scheduler import Failure, Measured, PlannedStudy, Scheduler
 from lawscope.studies.store import Store
 from lawscope.studies.study import FAILED, NOT_TRIED
-from lawscope.studies.terminal import Display
 from lawscope.whole_number import whole_number
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lawscope import __version__
+from lawscope.studies.display import Display
 from lawscope.studies.entry import DamagedEntryError, Packed, pack, unpack
 from lawscope.studies.figures import draw
 from lawscope.studies.plan import Training, each_once, lineage
@@ -24,7 +25,6 @@ from lawscope.studies.pool import Done, Event, Failed, Progress, Report, Retried
 from lawscope.studies.registry import find
 from lawscope.studies.result import from_json, to_json
 from lawscope.studies.store import Store
-from lawscope.studies.terminal import Display
 
 POLL_SECONDS = 0.5
 MOST_NETWORKS = 16

@@ -2,48 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from lawscope.capture.final_norm import RowNorm
+from lawscope.capture.session import Session
+from lawscope.capture.stations import select
+from lawscope.capture.taps import Observer, Tap
+from lawscope.data.source import Source
 from lawscope.studies.lab import WINDOWS_AT_ONCE, Lab
 from lawscope.studies.plan import Training
 
 
-def read_text(lab: Lab, training: Training) -> tuple[Tensor, Iterator[Tensor]]:
+class Keep(Observer):
+    """Keeps what its taps see in one pass."""
+
+    def __init__(self, taps: Sequence[Tap]) -> None:
+        self.kept: dict[Tap, list[Tensor]] = {tap: [] for tap in taps}
+        self.done = False
+
+    def taps(self) -> Sequence[Tap]:
+        return [] if self.done else list(self.kept)
+
+    def see(self, tap: Tap, rows: Tensor) -> None:
+        self.kept[tap].append(rows.clone())
+
+    def end_pass(self) -> None:
+        self.done = True
+
+
+def read_text(lab: Lab, training: Training) -> tuple[Tensor, list[Tensor]]:
     """Return the next tokens of held-out text, (n,), and the features before them."""
     run = lab.run(training)
     windows = run.samples.x_test[: lab.settings["tokens"] // lab.settings["window"]]
     return windows[:, 1:].flatten(), features_of(run.network(), windows)
 
 
-@torch.no_grad()
-def features_of(model: Any, windows: Tensor) -> Iterator[Tensor]:
-    """Yield what the embedding and each block say of all tokens but the last of a window, (n, d).
+def features_of(model: Any, windows: Tensor) -> list[Tensor]:
+    """Return what enters and leaves the blocks at all tokens but the last of a window, (n, d).
 
     They are normalised as the final norm does: LayerNorm without gain and shift, in float64.
     """
-    kept: list[list[Tensor]] = [[] for _ in range(len(model.blocks) + 1)]
-
-    def after(place: list[Tensor]) -> Any:
-        return lambda module, inputs, output: place.append(output.clone())
-
-    first = model.blocks[0]
-    hooks = [first.register_forward_pre_hook(lambda module, x: kept[0].append(x[0].clone()))]
-    pairs = zip(model.blocks, kept[1:], strict=True)
-    hooks += [block.register_forward_hook(after(place)) for block, place in pairs]
-    try:
-        for part in windows.split(WINDOWS_AT_ONCE):
-            model(part)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    for parts in kept:
-        x = torch.cat(parts)[:, :-1].flatten(0, 1)
-        yield F.layer_norm(x.double(), x.shape[-1:], eps=model.norm.eps)
+    session = Session(model, Source(list(windows.split(WINDOWS_AT_ONCE))), show=False)
+    names = [f"blocks.{i}" for i in range(len(model.blocks))]
+    blocks = select(session.stations, names, session.module_names)
+    entrance = Tap(blocks[0], what="input", rows="positions")
+    keep = Keep([entrance, *(Tap(block, rows="positions") for block in blocks)])
+    session.run([keep])
+    norm = RowNorm("LayerNorm", model.norm.eps)
+    features = (torch.cat(parts).view(*windows.shape, -1) for parts in keep.kept.values())
+    rows = (x[:, :-1].flatten(0, 1) for x in features)
+    return [norm(x, x.new_zeros(x.shape[1]), torch.float64) for x in rows]
 
 
 def residuals_of(features: Tensor, targets: Tensor) -> Tensor:

@@ -1,0 +1,69 @@
+"""The progress of a run of studies, in the terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from rich import progress
+from rich.console import Console
+from rich.table import Column
+
+NARROW = Column(max_width=56, no_wrap=True)
+# An epoch of a deep network can take a minute.
+SPEED_SECONDS = 300
+
+
+class Display:
+    """The progress of a run, on standard error while it is a terminal; ``bars`` is a context."""
+
+    def __init__(self, show: bool | None = None) -> None:
+        self._shown = sys.stderr.isatty() if show is None else show
+        self.bars = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False, table_column=NARROW),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("left"),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            speed_estimate_period=SPEED_SECONDS,
+            disable=not self._shown,
+        )
+        self._total = self.bars.add_task("network-epochs", total=0)
+        self._elsewhere = self.bars.add_task("", total=None, visible=False)
+        self._jobs: dict[int, progress.TaskID] = {}
+        self._done: dict[int, int] = {}
+
+    def expect(self, epochs: int) -> None:
+        self.bars.update(self._total, total=(self.bars.tasks[0].total or 0) + epochs)
+
+    def begin(self, job_id: int, what: str, total: int | None) -> None:
+        self._jobs[job_id] = self.bars.add_task(what, total=total)
+
+    def advance(self, job_id: int, news: int | str) -> None:
+        """Show how many network-epochs a job has done so far, or what it does."""
+        # On a cluster, progress may arrive after the end.
+        if job_id not in self._jobs:
+            return
+        if isinstance(news, str):
+            self.bars.update(self._jobs[job_id], description=news)
+            return
+        self.bars.update(self._jobs[job_id], completed=news)
+        self.bars.advance(self._total, news - self._done.get(job_id, 0))
+        self._done[job_id] = news
+
+    def end(self, job_id: int, done: int = 0) -> None:
+        """Remove a job that is over, having done so many network-epochs."""
+        if done:
+            self.advance(job_id, done)
+        self.bars.remove_task(self._jobs.pop(job_id))
+
+    def waiting(self, networks: int) -> None:
+        """Show how many of the networks we need another process trains."""
+        words = f"waiting for another process: it trains {networks} of these networks"
+        self.bars.update(self._elsewhere, description=words, visible=networks > 0)
+
+    def say(self, sentence: str) -> None:
+        if self._shown:
+            self.bars.console.print(sentence, markup=False, highlight=False)
