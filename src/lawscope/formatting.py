@@ -12,6 +12,7 @@ MISSING = "–"
 MOST_ENTRIES = 8  # of a list of settings that are shown
 ARROW = " → "  # between the parts of a station's name, as are dots
 _JOINTS = re.compile(rf"\.|{ARROW}")
+_WORDS = re.compile(r"[a-z]{2}")
 _PERCENT = re.compile(r"(?<=\d)%")
 _MINUS = re.compile(r"(?:(?<=^)|(?<=[\s(\[,;:<>≤≥≈]))-(?=[\d.∞])|(?<=\de)-(?=\d)")
 
@@ -183,6 +184,14 @@ def typeset(sentence: str) -> str:
         'r = −0.99 [−1e−3, 2], 42 % of x-1, --set a=-1'
     """
     return _MINUS.sub("−", _PERCENT.sub(" %", sentence))
+
+
+def as_sentence(words: str) -> str:
+    """Return words as a sentence; one that begins with a symbol, as "r = 1 is high.", keeps it."""
+    if not words:
+        return ""
+    first = words[0].upper() if _WORDS.match(words) else words[0]
+    return f"{first}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"
 
 
 def describe_settings(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

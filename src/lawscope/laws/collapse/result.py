@@ -12,6 +12,7 @@ from lawscope.arrays import FloatArray, IntArray
 from lawscope.formatting import fixed, number, percent
 from lawscope.laws.base import LawResult
 from lawscope.laws.collapse.metrics import NC1, NC2, Energies, MinorityCosine
+from lawscope.laws.learned import has_learned
 from lawscope.laws.population import Population
 from lawscope.section import Section
 from lawscope.theory.layer_peeled.peeled import Peeled
@@ -138,6 +139,12 @@ class Collapse(LawResult):
                 "predicted phase": self.phases,
             }
         )
+
+    @property
+    def learned(self) -> bool:
+        """Whether the network is known to have learned its data."""
+        untrained = math.nan if self.control is None else self.control.accuracy
+        return has_learned(self.accuracy, self.counts, untrained) is True
 
     @property
     def phases(self) -> list[str]:

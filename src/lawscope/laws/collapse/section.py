@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 
 from lawscope.formatting import MISSING, between, count, fixed, number, percent
 from lawscope.laws.collapse.result import Collapse, number_rows
-from lawscope.laws.collapse.verdict import RULE
+from lawscope.laws.collapse.verdict import RULE, find_facts
+from lawscope.laws.learned import say_not_learned
 from lawscope.section import HeatMap, KeyNumber, Section, Table
 
 VERDICTS = {"holds": "collapsed as predicted", "does not hold": "not collapsed as predicted"}
 MOST_CLASSES = 60
+LARGE_BIAS = 0.1  # share of the logits worth a remark
 ROUNDING, SOLVED = 1e-12, 1e-9  # what is smaller is 0: of a measured number, of a predicted one
 KEY = {
     "NC1 Papyan": "D/K: spread of a class over the distance between classes",
@@ -25,7 +28,8 @@ KEY = {
 
 def section_of(result: Collapse) -> Section:
     """Return the section of a result."""
-    return result._section(
+    said = "" if result.learned else say_not_learned(result.accuracy, result.counts)
+    section = result._section(
         VERDICTS,
         title=f"Neural collapse at {result.head.name}",
         numbers=_numbers(result),
@@ -36,7 +40,7 @@ def section_of(result: Collapse) -> Section:
         ),
         charts=_charts(result),
         tables=[_number_table(result), _class_table(result)],
-        findings=[_head_sentence(result), *_prediction_sentence(result)],
+        findings=[*find_facts(result), _head_sentence(result), *_prediction_sentence(result)],
         rule=RULE,
         papers=("collapse", "layer_peeled"),
         about=(
@@ -46,6 +50,7 @@ def section_of(result: Collapse) -> Section:
             "Predicted: the same numbers at the optimum of the Layer-Peeled Model.",
         ),
     )
+    return dataclasses.replace(section, headline=f"{said} {section.headline}".strip())
 
 
 def _numbers(result: Collapse) -> list[KeyNumber]:
@@ -142,6 +147,9 @@ def _head_sentence(result: Collapse) -> str:
     bias = f"a bias that makes {share} of the logits" if head.bias else "no bias"
     more = f", {head.positions} of positions" if head.positions else ""
     more += f", under a {head.after}" if head.after else ""
+    more += "; NC2, NC3 and the prediction are about weights alone" * (
+        result.bias_share > LARGE_BIAS
+    )
     return (
         f"The head ({head.kind}) has {head.features} features, {head.rows} rows and {bias}{more}."
     )

@@ -22,7 +22,8 @@ DUAL = 0.1  # distance of NC3 from the predicted: 0.1 is a cosine of 0.95
 MISMATCH = 0.01  # NC4
 SHARED = 0.9  # classifiers at least this close are one
 SMOOTHING = 0.1
-LARGE_BIAS = 0.1
+CLEARLY = 1.5  # times as large as the classes that are called rare
+LEAST_RATE = 1.1  # of oversampling that is worth a sentence
 SURE = 3.0  # standard deviations
 QUOTED = 0.005  # two digits of a rate are quoted
 
@@ -76,43 +77,22 @@ def _below(name: str, value: float, ends: tuple[float, float], bar: float) -> An
 
 
 def advise_collapse(result: Collapse) -> tuple[str, ...]:
-    """Return which classes share a classifier or will, what would keep them apart, the rest."""
-    merged = merged_classes(result.classifier_cosines)
-    doomed = [k for k, phase in enumerate(result.phases) if phase in ("collapsed", "vanished")]
-    sentences = [_shares(result, group, doomed) for group in merged]
-    ahead = [k for k in doomed if not any(k in group for group in merged)]
-    if len(ahead) > 1:
-        mean = pairs_of(result.classifier_cosines, ahead).mean()
-        sentences.append(
-            f"{_names(result, ahead)} are about to collapse if the energies stay where they are "
-            f"(E_W = {result.energies.weight:.3g}, E_H = {result.energies.feature:.3g}): their "
-            f"classifiers have a mean cosine of {mean:.2f} now, and the Layer-Peeled Model merges "
-            "them."
-        )
-    if doomed:
-        sentences += [_remedy(result, doomed), *_smoothing(result)]
-    if result.verdict == "holds":
-        sentences.insert(0, f"Neural collapse is there as the model predicts it: {result.reason}.")
-    samples = int(result.counts.sum())
-    gain = (result.nearest_accuracy - result.accuracy) * samples
-    if gain > SURE * math.sqrt(max(result.nc4 * samples, 1.0)):
-        sentences.append(
-            f"The nearest class mean is right on {result.nearest_accuracy:.1%} of the samples, the "
-            f"head on {result.accuracy:.1%}: the features are ahead of the head; train the head "
-            "longer or on balanced batches."
-        )
-    if result.bias_share > LARGE_BIAS:
-        sentences.append(
-            f"The bias makes {result.bias_share:.0%} of the logits of the class means; NC2, NC3 "
-            "and the prediction know no bias, so read them with that in mind."
-        )
-    if result.no_prediction:
-        sentences.append(f"There is no prediction to compare with: {result.no_prediction}")
-    if not sentences:
-        sentences.append(
-            f"Neural collapse is not complete, and no class has merged: {result.reason}."
-        )
-    return tuple(sentences)
+    """Say how to keep classes apart that have merged or will, in a network that has learned.
+
+    Every sentence begins with what to do; the rules stand in docs/advice.md.
+    """
+    if not result.learned:
+        return ()
+    counts = result.training_counts
+    rare = set(np.flatnonzero(counts.max() >= CLEARLY * counts).tolist())
+    phases = enumerate(result.phases)
+    doomed = [k for k, phase in phases if k in rare and phase in ("collapsed", "vanished")]
+    sentences = [*_oversample(result, doomed), *_smoothing(result, doomed)]
+    for group in merged_classes(result.classifier_cosines):
+        if not set(group) <= set(doomed):
+            sentences.append(_separate(result, group, set(group) <= rare))
+    sentences += _train_head(result)
+    return tuple(sentences[:3])
 
 
 def merged_classes(cosines: FloatArray) -> list[list[int]]:
@@ -124,69 +104,95 @@ def merged_classes(cosines: FloatArray) -> list[list[int]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _shares(result: Collapse, group: list[int], doomed: list[int]) -> str:
-    """Say which classes have one classifier now, and whether the model expects it."""
-    least = pairs_of(result.classifier_cosines, group).min()
-    said = (
-        f"{_names(result, group)} share one classifier (cosines of {least:.2f} and more); "
-        f"their accuracy is {result.class_accuracy[group].mean():.0%}."
-    )
-    if result.predicted is None:
-        return said
-    if set(group) <= set(doomed):
-        return f"{said} The Layer-Peeled Model predicts it for these class sizes and energies."
-    expected = float(pairs_of(result.predicted.cosines, group).mean())
-    if math.isnan(expected):
-        return said
-    said += f" The Layer-Peeled Model gives them a mean cosine of {expected:.2f}"
-    counts = result.training_counts
-    if set(group) <= set(result.minority.tolist()) and counts.min() < counts.max():
-        return (
-            f"{said}, so the network has gone further than it; as the smallest classes they would "
-            f"gain from being sampled more often, up to {counts.max() / counts[group].min():.3g} "
-            "times as often for equal shares."
-        )
-    return (
-        f"{said}: class sizes do not explain it, so look at whether their labels or inputs can be "
-        "distinguished."
-    )
-
-
-def _remedy(result: Collapse, doomed: Sequence[int]) -> str:
-    """Name the least oversampling, or class weight, that keeps them apart."""
+def _oversample(result: Collapse, doomed: Sequence[int]) -> list[str]:
+    """Name the least oversampling, or class weight, that keeps classes apart which merge."""
+    if len(doomed) < 2:
+        return []
     counts = result.training_counts
     floor = collapse_floor(counts, *result.energies, precision=QUOTED)
     rates = np.maximum(1.0, floor / counts)[list(doomed)]
     low, high = f"{rates.min():.2g}", f"{rates.max():.2g}"
-    often = low if low == high else f"{low} to {high}"
-    return (
-        f"At these energies classes collapse from a ratio of {counts.max() / floor:.3g} to the "
-        f"largest on, below {floor:.4g} samples; sample {_names(result, doomed, lower=True)} over "
-        f"{often} times as often, or weight their loss by as much "
-        "(lawscope.oversampling_weights)."
-    )
+    if rates.min() < LEAST_RATE:
+        return []
+    mean = float(pairs_of(result.classifier_cosines, doomed).mean())
+    now = "share one classifier" if mean >= SHARED else "are about to share one classifier"
+    return [
+        f"Sample {_names(result, doomed)} over {low if low == high else f'{low} to {high}'} times "
+        "as often, or weight their loss by as much (lawscope.oversampling_weights): they "
+        f"{now} (mean cosine {mean:.2f}, accuracy {result.class_accuracy[list(doomed)].mean():.0%})"
+        f", as the Layer-Peeled Model predicts for classes below {floor:.3g} samples at the "
+        f"energies of this network (E_W = {result.energies.weight:.3g}, "
+        f"E_H = {result.energies.feature:.3g})."
+    ]
 
 
-def _smoothing(result: Collapse) -> list[str]:
-    """Say what label smoothing would do to the minority, where its cosine is defined."""
-    before = math.nan if result.predicted is None else result.predicted.minority_cosine.classifiers
+def _smoothing(result: Collapse, doomed: Sequence[int]) -> list[str]:
+    """Advise label smoothing where it would keep all classes apart."""
+    if len(doomed) < 2:
+        return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LawscopeWarning)  # the prediction has warned already
         smoothed = peel(
             result.training_counts, *result.energies, loss="label_smoothed", smoothing=SMOOTHING
         )
-    apart = all(group.phase == "separated" for group in smoothed.groups)
-    would = "would keep all classes apart" if apart else "would not keep them apart"
-    if math.isnan(before + smoothed.minority_cosine):
+    if not all(group.phase == "separated" for group in smoothed.groups):
         return []
+    cosine = float(pairs_of(smoothed.cosines, doomed).mean())
     return [
-        f"Label smoothing of {SMOOTHING:g} {would}: the predicted minority cosine goes from "
-        f"{before:.2f} to {smoothed.minority_cosine:.2f}."
+        f"Train with label smoothing of {SMOOTHING:g} where sampling cannot be changed: by the "
+        f"Layer-Peeled Model it keeps them apart, at a mean cosine of {cosine:.2f}."
     ]
 
 
-def _names(result: Collapse, classes: Sequence[int], lower: bool = False) -> str:
+def _separate(result: Collapse, group: list[int], rare: bool) -> str:
+    """Say what to do about classes that share a classifier though the model keeps them apart."""
+    least, counts = pairs_of(result.classifier_cosines, group).min(), result.training_counts
+    said = (
+        f"share one classifier (cosines of {least:.2f} and more, accuracy "
+        f"{result.class_accuracy[group].mean():.0%})"
+    )
+    if rare:
+        return (
+            f"Sample {_names(result, group)} more often, up to "
+            f"{counts.max() / counts[group].min():.3g} times for equal shares: they {said} though "
+            "the Layer-Peeled Model would still keep them apart."
+        )
+    return (
+        f"Check whether labels or inputs tell {_names(result, group)} apart: they {said}, which "
+        "class sizes do not explain."
+    )
+
+
+def _train_head(result: Collapse) -> list[str]:
+    """Advise on the head where the nearest class mean is surely right more often.
+
+    Class means of few samples fit those samples themselves, hence D must be settled.
+    """
+    samples, population = int(result.counts.sum()), result.population
+    gain = (result.nearest_accuracy - result.accuracy) * samples
+    if population is None or not population.settled.all():
+        return []
+    if gain <= SURE * math.sqrt(max(result.nc4 * samples, 1.0)):
+        return []
+    return [
+        "Train the head longer, or on balanced batches: the nearest class mean is right on "
+        f"{result.nearest_accuracy:.1%} of the samples, the head on {result.accuracy:.1%}."
+    ]
+
+
+def find_facts(result: Collapse) -> list[str]:
+    """Return what was seen beside the verdict and asks for nothing."""
+    facts = []
+    for group in merged_classes(result.classifier_cosines):
+        least = pairs_of(result.classifier_cosines, group).min()
+        facts.append(
+            f"The classifiers of {_names(result, group)} have merged (cosines of {least:.2f} and "
+            f"more); the accuracy of these classes is {result.class_accuracy[group].mean():.0%}."
+        )
+    return facts
+
+
+def _names(result: Collapse, classes: Sequence[int]) -> str:
     names = [result.class_names[k] for k in classes]
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    word = ("class" if lower else "Class") + "es" * (len(names) > 1)
-    return f"{word} {', '.join(names[:6])}{more}"
+    return f"class{'es' * (len(names) > 1)} {', '.join(names[:6])}{more}"

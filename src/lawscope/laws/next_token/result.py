@@ -70,6 +70,22 @@ class NextToken(LawResult):
         return {self.target: self, **self.others}
 
     @property
+    def learned(self) -> bool | None:
+        """Whether the last block predicts surely better than that of the untrained network.
+
+        None without such a network, or without intervals.
+        """
+        other = self.control
+        if other is None or self.replicates is None or other.replicates is None:
+            return None
+        ours, theirs = (
+            found.replicates.of_values(np.log(found.pr[1:]))[-1]
+            for found in (self, other)
+            if found.replicates is not None
+        )
+        return bool(ours[1] < theirs[0])
+
+    @property
     def ratio(self) -> float:
         """PR of the last block over PR of the first, what the whole stack keeps."""
         with np.errstate(divide="ignore", invalid="ignore"):  # PR may be 0 or undefined

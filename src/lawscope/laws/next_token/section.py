@@ -10,7 +10,7 @@ from lawscope.arrays import FloatArray
 from lawscope.formatting import MISSING, between, count, fixed, number, percent, signed
 from lawscope.laws.line import key_number, line_charts
 from lawscope.laws.next_token.result import NextToken
-from lawscope.laws.next_token.verdict import RULE
+from lawscope.laws.next_token.verdict import RULE, find_facts
 from lawscope.section import Chart, KeyNumber, Lines, Section, Table
 
 
@@ -41,6 +41,7 @@ def section_of(result: NextToken) -> Section:
         ),
         charts=_charts(result),
         tables=tables,
+        findings=find_facts(result),
         rule=RULE,
         papers=("next_token",),
         about=about,

@@ -20,6 +20,7 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
+from lawscope.laws.learned import AnswerCount
 from lawscope.laws.line import fit_line, log_or_nan
 from lawscope.laws.population import as_population, estimate_population
 from lawscope.laws.separation.result import Separation
@@ -53,6 +54,8 @@ class SeparationObserver(LawObserver[Separation]):
         self.parts: dict[int, ClassFuzziness] = {}
         self.widths: dict[int, int] = {}
         self.groups: Tensor | None = None
+        self.labels: Tensor | None = None
+        self.answers = AnswerCount()
         self.round = 0
         self._start_round()
 
@@ -66,9 +69,9 @@ class SeparationObserver(LawObserver[Separation]):
         return sum(1 + any(twice[i] for i in members) for members in self.plan.rounds)
 
     def begin_batch(self, batch: Batch) -> None:
-        labels = find_labels(batch, "separation")
+        self.labels = find_labels(batch, "separation")
         hashes = hash_samples(batch) if self.index.folds > 1 else None
-        self.groups = self.index.assign(labels, hashes)
+        self.groups = self.index.assign(self.labels, hashes)
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         assert self.groups is not None
@@ -85,10 +88,16 @@ class SeparationObserver(LawObserver[Separation]):
             held = sum(s.held_bytes for s in self.scatter.values())
             check_held(held, int(self.settings.memory))
 
+    def see_output(self, output: Any) -> None:
+        assert self.labels is not None
+        if not self.answers.done:
+            self.answers.update(output, self.labels)
+
     def end_pass(self) -> None:
         """Go on to the second pass, the next round, or finish."""
         if not self.scatter:
             return
+        self.answers.finish(self.distributed)
         second = any(s.in_second_pass for s in self.scatter.values())
         if self.distributed:
             self._merge_ranks()
@@ -151,6 +160,7 @@ class SeparationObserver(LawObserver[Separation]):
             settings=self._describe(chosen, int(counts.sum())),
             warnings=self._warn_about(granularity, chosen, parts),
             population=population,
+            accuracy=self.answers.accuracy(classes, counts),
             control=control,
         )
         return dataclasses.replace(result, advice=advise(result))

@@ -11,6 +11,7 @@ import numpy as np
 from lawscope.arrays import FloatArray, IntArray
 from lawscope.formatting import fixed, name_station
 from lawscope.laws.base import LawResult
+from lawscope.laws.learned import has_learned
 from lawscope.laws.line import LineFit
 from lawscope.laws.population import Population
 from lawscope.section import Section
@@ -39,6 +40,8 @@ class Separation(LawResult):
         granularities: the fit of every granularity that was measured along the way.
         population: D̂, ρ, r and the verdict for the population that the samples were drawn from,
             with their intervals; None without uncertainty, or with too few samples for any.
+        accuracy: share of these samples whose largest output is their label; NaN where the output
+            is not one score per class.
     """
 
     schema: ClassVar[str] = "lawscope.separation/1"
@@ -56,6 +59,7 @@ class Separation(LawResult):
     granularity: str
     granularities: dict[str, LineFit] = field(default_factory=dict)
     population: Population | None = None
+    accuracy: float = math.nan
     control: Separation | None = None
 
     @property
@@ -90,6 +94,21 @@ class Separation(LawResult):
         """The smallest ``sensitivity`` a network of this depth and reduction can have."""
         steps = len(self.values) - 1
         return steps * self.reduction ** (-1 / steps) if steps and self.reduction > 0 else math.nan
+
+    @property
+    def learned(self) -> bool | None:
+        """Whether the network is known to have learned its data, or not to; else None.
+
+        By its accuracy where it is known, see :func:`~lawscope.laws.learned.has_learned`; otherwise
+        it has learned where its last D is surely below that of the untrained network.
+        """
+        other = self.control
+        untrained = math.nan if other is None else other.accuracy
+        learned = has_learned(self.accuracy, self.counts, untrained)
+        if learned is None and other is not None and self.population and other.population:
+            ours, theirs = self.population.interval[-1], other.population.interval[-1]
+            return True if ours[1] < theirs[0] else None
+        return learned
 
     def table(self) -> pd.DataFrame:
         """Return one row per station: D, what it keeps, the fit, and D̂ of the population."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from lawscope.formatting import (
     MISSING,
+    as_sentence,
     between,
     count,
     fixed,
@@ -19,6 +20,7 @@ from lawscope.formatting import (
     signed,
 )
 from lawscope.laws.base import VERDICTS
+from lawscope.laws.learned import say_not_learned
 from lawscope.laws.line import key_number, line_charts, log_or_nan
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import RULE, find_risers
@@ -46,6 +48,7 @@ def section_of(result: Separation) -> Section:
         title="Law of data separation",
         numbers=_numbers(result),
         facts=(
+            *([] if math.isnan(result.accuracy) else [f"accuracy {percent(result.accuracy)}"]),
             f"{count(int(result.counts.sum()))} samples",
             f"{count(len(result.classes))} classes",
             f"{count(len(result.stations))} stations",
@@ -61,12 +64,14 @@ def section_of(result: Separation) -> Section:
             "D = Tr(SSw SSb⁺): the scatter within classes, in units of the scatter between them.",
         ),
     )
-    if found is None:
-        return section
-    here = f"{result.reason[0].upper()}{result.reason[1:].rstrip('.')}."
-    beyond = f"In the population: {VERDICTS.get(found.verdict, 'undecided')}. {found.reason}"
-    both = (here, beyond) if found.settled.all() else (beyond, here)
-    return dataclasses.replace(section, headline=" ".join(both))
+    first = say_not_learned(result.accuracy, result.counts) if result.learned is False else ""
+    here, beyond = as_sentence(result.reason), ""
+    if found is not None:
+        verdict = VERDICTS.get(found.verdict, "undecided")
+        beyond = f"In the population: {verdict}. {as_sentence(found.reason)}"
+    unsure = found is not None and not found.settled.all()
+    said = (first, beyond, here) if unsure else (first, here, beyond)
+    return dataclasses.replace(section, headline=" ".join(filter(None, said)))
 
 
 def _numbers(result: Separation) -> list[KeyNumber]:
@@ -84,9 +89,12 @@ def _numbers(result: Separation) -> list[KeyNumber]:
     if result.population is not None:
         there, its = result.population.fit, None if control is None else control.population
         beside = None if its is None else its.fit
+        unknown = {"rho": (0.0, math.inf), "pearson": (-1.0, 1.0)}
+        symbols = {"rho": ("ρ̂", 3, "decay ratio"), "pearson": ("r̂", 4, "correlation")}
         numbers += [
-            key_number(there, beside, "rho", "ρ̂", 3, "decay ratio in the population"),
-            key_number(there, beside, "pearson", "r̂", 4, "correlation in the population"),
+            key_number(there, beside, name, symbol, digits, f"{meaning} in the population")
+            for name, (symbol, digits, meaning) in symbols.items()
+            if there.interval[name] != unknown[name]
         ]
     return numbers
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import one_of
+from lawscope.formatting import as_sentence, one_of
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.line import LineFit, log_or_nan, residual_shares
 from lawscope.laws.population import Population
@@ -57,7 +57,7 @@ def judge_population(found: Population, values: FloatArray, samples: int) -> Pop
     ]
     verdict, reason = decide(answers)
     if not found.settled.all():
-        reason = f"{_say_unsettled(found, values, samples)} {reason[0].upper()}{reason[1:]}"
+        reason = f"{_say_unsettled(found, values, samples)} {as_sentence(reason)}"
         verdict = "cannot be told" if verdict == "holds" else verdict
     return dataclasses.replace(found, verdict=verdict, reason=reason)
 
@@ -137,18 +137,18 @@ def _has_no_outlier(least: FloatArray, most: FloatArray) -> Answer:
 
 
 def advise(result: Separation) -> tuple[str, ...]:
-    """Advise on training, depth, balance and granularity, the most important first.
+    """Advise on depth, balance and granularity of a network that has learned its data.
 
     Every sentence begins with what to do and rests on an interval of the population that leaves no
-    doubt about its sign.
+    doubt about its sign; the rules stand in docs/advice.md.
     """
-    population, curve = result.population, log_or_nan(result.values)
-    sentences = list[str]()
-    if population is not None and len(curve) > 2 and np.isfinite(population.influence).all():
-        sentences += _idle_top(result, population)
-        sentences += _balance(result, population) if not sentences else []
-    sentences += _granularity(result)
-    return tuple(sentences[:3])
+    population, sentences = result.population, list[str]()
+    if not result.learned:
+        return ()
+    if population is not None and np.isfinite(population.influence).all():
+        sentences = _merged_classes(result, population) or _idle_top(result, population)
+        sentences = sentences or _balance(result, population)
+    return (*sentences, *_granularity(result))
 
 
 def find_risers(result: Separation) -> list[str]:
@@ -159,35 +159,39 @@ def find_risers(result: Separation) -> list[str]:
     return [result.shown[i + 1] for i in np.flatnonzero(rises > 0).tolist()]
 
 
+def _merged_classes(result: Separation, population: Population) -> list[str]:
+    """Say where to look when D surely does not halve though the network has learned.
+
+    Merged means of rare classes make D large however well the others are separated.
+    """
+    least, most = result.counts.min(), result.counts.max()
+    (low, *_), _ = population.interval_of(lambda c: c[-1:] - c[:1])
+    if low <= -HALVING or most < IMBALANCED * least:
+        return []
+    first, last = population.values[[0, -1]]
+    return [
+        "Look at the class-wise D and at ls.collapse before training longer: D goes from "
+        f"{first:.3g} to {last:.3g} though the network is right on {result.accuracy:.0%} of the "
+        f"samples, as if rare classes had merged (classes have {least} to {most} samples)."
+    ]
+
+
 def _idle_top(result: Separation, population: Population) -> list[str]:
     """Name stations at the top that together surely keep more than four fifths of D."""
-    unit, counts = one_of(result.granularity), result.counts
+    unit = one_of(result.granularity)
     low, high = population.interval_of(lambda c: c[-1] - c[:-1])
-    if high[0] >= 0 and low[0] > -HALVING:
-        first, last = population.values[[0, -1]]
-        said = f"D goes from {first:.3g} to {last:.3g}"
-        if counts.max() > IMBALANCED * counts.min():
-            # Merged means of rare classes make D large however well the others are separated.
-            return [
-                "Look at the class-wise D and at ls.collapse before training longer: the network "
-                f"does not lower D ({said}), as if untrained or as if rare classes had merged "
-                f"(there are between {counts.min()} and {counts.max()} samples per class)."
-            ]
-        return [
-            "Check that the weights were loaded, then train: the network does not lower D "
-            f"({said}), as if untrained."
-        ]
     beyond = len(low)
     while beyond > 0 and low[beyond - 1] > IDLE:
         beyond -= 1
     idle = len(low) - beyond
-    if not idle:
+    # A network of which no station lowers D has no top to cut.
+    if idle in (0, len(low)):
         return []
     ends = np.exp([low[beyond], high[beyond]])
     many = f"last {unit} multiplies" if idle == 1 else f"last {idle} {unit}s multiply"
     return [
-        f"Try a network without the {unit}s after '{result.shown[beyond]}': the {many} D by "
-        f"between {ends[0]:.2f} and {ends[1]:.2f} only."
+        f"Try a network that ends after '{result.shown[beyond]}': the {many} D by between "
+        f"{ends[0]:.2f} and {ends[1]:.2f} only."
     ]
 
 
