@@ -226,7 +226,7 @@ def test_rare_classes_that_merged_before_the_model_says_so_are_named():
 
 
 def test_merged_classes_that_sizes_do_not_explain_are_to_be_checked():
-    result, said = collapse_advice(*collapsed([300] * 4, merged=(1, 2)))
+    _, said = collapse_advice(*collapsed([300] * 4, merged=(1, 2)))
     assert said.startswith("Check whether labels or inputs tell classes 1, 2 apart")
     _, said = collapse_advice(*collapsed([300] * 4))
     assert said == ""

@@ -83,3 +83,13 @@ def test_the_accuracy_of_separation_is_that_of_one_plain_pass(settings):
     assert found.accuracy == pytest.approx(plain)
     assert f"accuracy {100 * plain:.1f}" in found.section().facts[0]
     assert ls.Separation.from_dict(found.to_dict()).accuracy == found.accuracy
+
+
+def test_class_names_that_are_not_text_can_be_printed_and_drawn():
+    y = torch.arange(60) % 3
+    x = torch.randn(60, 5) + 3 * torch.eye(3, 5)[y]
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    found = ls.separation(model, (x, y), class_names=["caf\udce9", "b", "c"])
+    assert found.class_names == ("caf?", "b", "c")
+    found.plot().figure.canvas.draw()
+    assert "caf?" in found._repr_html_()
