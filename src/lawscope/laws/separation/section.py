@@ -25,7 +25,6 @@ from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import RULE, find_risers
 from lawscope.section import Bars, Chart, KeyNumber, Lines, Section, Table
 
-
 BEYOND = {
     "holds": "In the population it holds",
     "does not hold": "In the population it does not hold",
