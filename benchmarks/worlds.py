@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from lawscope.statistics.class_scatter import ClassScatter
@@ -149,11 +150,13 @@ class Trained:
         """Return the network; train it where its weights are not on this machine."""
         torch.manual_seed(0)
         network = feedforward(self.depth, inputs=x.shape[1])
-        path = WEIGHTS / f"{self.data.name}-{self.depth}.pt"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            train(network, x, y, self.recipe)
-            torch.save(network.state_dict(), path)
+        path = WEIGHTS / f"{self.data.name}.pt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The other process waits for the weights.
+        with FileLock(path.with_suffix(".lock")):
+            if not path.exists():
+                train(network, x, y, self.recipe)
+                torch.save(network.state_dict(), path)
         network.load_state_dict(torch.load(path))
         return network.eval()
 

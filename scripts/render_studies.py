@@ -7,8 +7,9 @@ The tables stand between two comments: ``<!-- claims: separation -->``, ``<!-- q
 ``<!-- checks: … -->``, for a table of the paper ``<!-- table: collapse/oversampling -->``, for the
 intervals ``<!-- coverage: d = 20 -->`` or ``<!-- coverage -->``, or ``<!-- bench -->``, and
 ``<!-- end -->``. The bench comes from ``results/bench.json``, which ``make bench`` writes, coverage
-from ``results/coverage.json``, which ``make coverage`` writes, everything else from ``results/<family>.json``, which ``lawscope study run`` writes
-and ``lawscope study judge`` judges again.
+from ``results/coverage.json``, which ``make coverage`` writes, everything else from
+``results/<family>.json``, which ``lawscope study run`` writes and ``lawscope study judge`` judges
+again.
 """
 
 from __future__ import annotations
