@@ -72,6 +72,14 @@ def test_classes_that_cannot_be_told_apart_leave_the_end_open():
     assert found.fit.interval["pearson"] == (-1.0, 1.0)
 
 
+def test_fewer_features_than_contrasts_do_not_leave_every_end_open():
+    # Three features span no more than three of the seven contrasts of eight classes.
+    parts, truth = layers(0, samples=200, classes=8, dim=3)
+    found = estimate_population(parts)
+    assert np.isfinite(found.interval).all()
+    assert ((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])).all()
+
+
 def test_with_open_stations_on_the_left_the_ends_are_those_of_brute_force():
     random = np.random.default_rng(3)
     tried = np.exp(np.linspace(0, 60, 61))

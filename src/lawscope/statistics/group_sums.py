@@ -233,24 +233,31 @@ def average_folds(means: Tensor, kept: Tensor) -> Tensor:
 
 
 def find_weakest_contrasts(means: Tensor, kept: Tensor) -> Tensor:
-    """Return the least eigenvalue of the Gram matrix of class-mean contrasts, shape (R,).
+    """Return the least eigenvalue of the class-mean contrasts, shape (R,).
 
-    Means are of groups, (K·F, ·), by the samples ``kept``, (R, K, F). On the diagonal stand
-    products of different folds only: their noise is independent, so that the eigenvalue is as
-    likely above as below zero where two classes have the same mean, however few the samples. NaN
-    where a class lies in a single fold.
+    Means are of groups, (K·F, d), by the samples ``kept``, (R, K, F). The matrix is the Gram matrix
+    of K − 1 contrasts, or where there are fewer features than contrasts their scatter, d×d. Noise
+    adds its covariance over n_k to the product of a class mean with itself; it is estimated from
+    the differences between folds and taken off, so that the eigenvalue is as likely above as below
+    zero where two classes have the same mean, however few the samples. NaN where a class lies in a
+    single fold.
     """
-    classes = kept.shape[1]
+    classes, dim = kept.shape[1], means.shape[1]
     contrasts = torch.linalg.qr(torch.eye(classes)[:, 1:].to(means) - 1 / classes)[0]
     found = means.new_full((len(kept),), torch.nan)
     for r, counts in enumerate(kept.to(means)):
-        sums = means.view(*counts.shape, -1) * counts[..., None]
-        total, samples = sums.sum(dim=1), counts.sum(dim=1)
+        table, samples = means.view(*counts.shape, -1), counts.sum(dim=1)
         pairs = samples.square() - counts.square().sum(dim=1)
         if bool((pairs == 0).any()):
             continue
-        apart = total.square().sum(dim=1) - sums.square().sum(dim=(1, 2))
-        gram = (total @ total.T) / samples.outer(samples)
-        gram.diagonal().copy_(apart / pairs)
-        found[r] = torch.linalg.eigvalsh(contrasts.T @ gram @ contrasts)[0]
+        average = (table * counts[..., None]).sum(dim=1) / samples[:, None]
+        noise = (table - average[:, None]) * (counts / pairs.sqrt()[:, None])[..., None]
+        if dim >= classes - 1:
+            gram = average @ average.T
+            gram.diagonal().sub_(noise.square().sum(dim=(1, 2)))
+            matrix = contrasts.T @ gram @ contrasts
+        else:
+            noise, spread = noise.flatten(0, 1), contrasts.T @ average
+            matrix = spread.T @ spread - (1 - 1 / classes) * noise.T @ noise
+        found[r] = torch.linalg.eigvalsh(matrix)[0]
     return found
