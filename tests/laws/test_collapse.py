@@ -146,14 +146,19 @@ def test_decisions_merge_as_if_seen_together():
         NearestMean(means, torch.tensor(W), None, torch.arange(3))
 
 
-def test_the_interval_of_nc1_is_that_of_separation():
+def test_the_population_of_nc1_is_that_of_separation():
     x, y, W, b = made_up()
     net, data = nn.Sequential(nn.Identity(), linear(W, b)), (torch.tensor(x), torch.tensor(y))
     there = ls.separation(net, data, stations=["input", "0"])
     here = ls.collapse(net, data)
     assert pytest.approx(there.values[1], rel=1e-12) == here.nc1.D
-    assert here.interval["D"] == pytest.approx(tuple(there.interval[1]), rel=1e-6)
-    assert "D" not in ls.collapse(net, data, uncertainty=None).interval
+    found, expected = here.population, there.population
+    assert found.values[0] == pytest.approx(expected.values[1], rel=1e-9)
+    assert found.interval[0] == pytest.approx(expected.interval[1], rel=1e-9)
+    assert found.settled[0] == expected.settled[1]
+    row = here.table().set_index("metric").loc["NC1 D̂"]
+    assert (row["value"], row["low"], row["high"]) == (found.values[0], *found.interval[0])
+    assert ls.collapse(net, data, uncertainty=None).population is None
 
 
 def optimum(counts, E_W=1.0, E_H=5.0, noise=0.0, width=12):
@@ -324,8 +329,10 @@ def test_the_table_names_every_convention():
     result = ls.collapse(linear(W, b), (torch.tensor(x), torch.tensor(y)))
     table = result.table().set_index("metric")
     assert (table["convention"].str.len() > 2).all()
-    for column in ("value", "low", "high"):
-        assert table.loc["NC1 Papyan", column] == table.loc["NC1 D", column] / 4
+    assert table.loc["NC1 Papyan", "value"] == table.loc["NC1 D", "value"] / 4
+    # What is measured on these samples has no interval; what it estimates has.
+    assert table.loc[["NC1 Papyan", "NC1 D"], ["low", "high"]].isna().all(axis=None)
+    assert table.loc["NC1 D̂", "low"] < table.loc["NC1 D̂", "value"]
     assert table.loc["NC4", "high"] == result.interval["nc4"][1]
     assert pickle.loads(pickle.dumps(result)) == result
     assert "neural collapse at 'the network'" in str(result)
@@ -387,8 +394,9 @@ def test_a_scan_measures_what_collapse_alone_measures(memory, strategy):
     assert found.settings["strategy"] == strategy
     assert report.separation.settings["passes"] == (1 if strategy == "held" else 6)
     assert found.nc1 == pytest.approx(alone.nc1, rel=1e-9)
-    assert found.interval["D"] == pytest.approx(alone.interval["D"], rel=1e-6)
-    assert found.interval["nc4"] == alone.interval["nc4"]
+    ends = found.population.interval
+    assert ends == pytest.approx(alone.population.interval, rel=1e-9)
+    assert found.interval == alone.interval
     assert found.energies == pytest.approx(alone.energies, rel=1e-12)
     assert (found.nc4, found.accuracy) == (alone.nc4, alone.accuracy)
     assert np.allclose(found.mean_cosines, alone.mean_cosines, atol=1e-12)

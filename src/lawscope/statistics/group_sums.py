@@ -243,7 +243,7 @@ def find_weakest_contrasts(means: Tensor, kept: Tensor) -> Tensor:
     single fold.
     """
     classes, dim = kept.shape[1], means.shape[1]
-    contrasts = torch.linalg.qr(torch.eye(classes)[:, 1:].to(means) - 1 / classes)[0]
+    contrasts = torch.linalg.qr(means.new_ones(classes).diag()[:, 1:] - 1 / classes)[0]
     found = means.new_full((len(kept),), torch.nan)
     for r, counts in enumerate(kept.to(means)):
         table, samples = means.view(*counts.shape, -1), counts.sum(dim=1)
