@@ -62,9 +62,9 @@ def test_json_is_the_only_thing_on_stdout_and_has_its_schema(lawscope, tmp_path)
     assert set(document["results"]) == {"separation", "collapse"}
     assert set(document["skipped"]) == {"next_token"}
     law = document["results"]["separation"]
-    assert law["schema"] == "lawscope.separation/1"
-    assert {"stations", "values", "interval", "verdict", "reason", "advice", "control"} <= set(law)
-    assert len(law["values"]) == len(law["stations"]) == len(law["interval"]) == 5
+    assert law["schema"] == "lawscope.separation/2"
+    assert {"stations", "values", "population", "verdict", "reason", "control"} <= set(law)
+    assert len(law["values"]) == len(law["stations"]) == len(law["population"]["interval"]) == 5
     assert np.array(law["classwise"]).shape == (5, 4)
 
 
@@ -107,7 +107,7 @@ def test_stations_pooling_and_samples_of_the_targets_own_data(lawscope):
     law = json.loads(out)["results"]["separation"]
     assert law["stations"] == ["input", "layer2.relu"]
     assert sum(law["counts"]) == 30
-    assert law["interval"] is None
+    assert law["population"] is None
 
 
 def test_npz_and_image_folders(lawscope, tmp_path):
@@ -383,8 +383,8 @@ def test_settings_of_one_law(lawscope):
     _, plain, _ = lawscope(*common)
     code, out, err = lawscope(*common, "--set", "separation.uncertainty=none")
     assert code == 0, err
-    assert json.loads(out)["results"]["separation"]["interval"] is None
-    assert json.loads(plain)["results"]["separation"]["interval"] is not None
+    assert json.loads(out)["results"]["separation"]["population"] is None
+    assert json.loads(plain)["results"]["separation"]["population"] is not None
     assert set(json.loads(out)["results"]) == {"separation"}
 
 

@@ -18,6 +18,12 @@ def test_neither_order_nor_batches_change_it(dtype):
     assert len(hashes.unique()) == 50
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_the_precision_of_floats_does_not_change_it(dtype):
+    rows = torch.randn(20, 7).to(torch.bfloat16)
+    assert torch.equal(hash_rows(rows.to(dtype)), hash_rows(rows.double()))
+
+
 def test_folds_are_about_equally_large_for_round_numbers_too():
     for rows in (torch.randn(8000, 5), (torch.rand(8000, 30) > 0.5).float(), torch.arange(8000)):
         counts = (hash_rows(rows) % 8).bincount(minlength=8)

@@ -31,8 +31,10 @@ def hash_samples(batch: Batch) -> Tensor:
 
 
 def hash_rows(rows: Tensor) -> Tensor:
-    """Return a hash of each row's bits, shape (B,), int64, on its device."""
+    """Return a hash of each row's numbers, shape (B,), int64, on its device."""
     flat = rows.detach().reshape(len(rows), -1).contiguous()
+    # Floats count to single precision, so that a sample stays in its fold in every precision.
+    flat = flat.float() if flat.is_floating_point() else flat
     small = {1: torch.uint8, 2: torch.int16}.get(flat.element_size())
     # In 32 bits, which wrap around and take a tenth of the time of 64.
     bits = flat.view(torch.int32) if small is None else flat.view(small).to(torch.int32)

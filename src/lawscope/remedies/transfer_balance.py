@@ -45,7 +45,8 @@ class TransferBalance(Result):
         balance: the difference over the mean improvement of a layer, (log D_0 − log D_L)/L: zero
             when bottom and top improve equally, positive when the bottom is ahead. NaN where the
             network does not lower D.
-        interval: 95 % interval of each number above by its name, empty without uncertainty.
+        interval: 95 % interval in the population of each number above by its name, NaN where D has
+            no upper end, empty without uncertainty. The numbers themselves are of the samples.
         split: index s of the station that ends the bottom.
         tolerance: size of ``balance`` that still counts as equal.
         verdict: by :data:`RULE`.
@@ -66,7 +67,7 @@ class TransferBalance(Result):
     separation: Separation
 
     def table(self) -> pd.DataFrame:
-        """Return bottom and top: their stations, improvement per layer, factor on D per layer."""
+        """Return bottom and top: stations, improvement and factor on D per layer, population."""
         import pandas as pd
 
         names, last = self.separation.shown, len(self.separation.stations) - 1
@@ -79,9 +80,10 @@ class TransferBalance(Result):
                 "to": [names[self.split], names[last]],
                 "layers": [self.split, last - self.split],
                 "improvement": [self.bottom, self.top],
+                "factor": [math.exp(-self.bottom), math.exp(-self.top)],
+                "population": np.add(low, high) / 2,
                 "low": low,
                 "high": high,
-                "factor": [math.exp(-self.bottom), math.exp(-self.top)],
             }
         )
 

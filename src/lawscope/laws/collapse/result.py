@@ -89,7 +89,7 @@ class Collapse(LawResult):
         mean_cosines: of the centred class means, shape (K, K).
     """
 
-    schema: ClassVar[str] = "lawscope.collapse/1"
+    schema: ClassVar[str] = "lawscope.collapse/2"
     nc1: NC1
     nc2: NC2
     nc3: float

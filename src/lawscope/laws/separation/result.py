@@ -44,7 +44,7 @@ class Separation(LawResult):
             is not one score per class.
     """
 
-    schema: ClassVar[str] = "lawscope.separation/1"
+    schema: ClassVar[str] = "lawscope.separation/2"
     derived: ClassVar[tuple[str, ...]] = ("reduction", "sensitivity", "least_sensitivity")
     stations: tuple[str, ...]
     layers: tuple[str, ...]
