@@ -44,7 +44,7 @@ def depth(
 
     The advised depth is the shallowest whose accuracy on held-out samples is not surely below the
     best over the seeds; D of the training samples stands beside it. Held out is the test split, or
-    a fifth of each class where there is none. About two minutes on one core with the defaults.
+    a fifth of each class where there is none. Two to three minutes on one core with the defaults.
 
     [bold]Examples[/bold]
 
