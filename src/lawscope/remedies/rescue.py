@@ -209,8 +209,7 @@ def rescue_rare_classes(
     merged = tuple(_merged(each.classifier_cosines) for each in found)
     for seed, group in enumerate(merged):
         said = _join([names[k] for k in group]) if group else "no classes"
-        mean = f"mean cosine of rare classes {before.cosine[seed]:.2f}"
-        tell(f"  Seed {seed}: {said} share a classifier ({mean}).")
+        tell(f"  Seed {seed}: {said} share a classifier (cosine {before.cosine[seed]:.2f}).")
     attempts, measured = [before], [found]
     # A mean that all features share separates nothing, so its energy is left out.
     E_W, E_H = np.mean([each.centred_energies for each in found], axis=0)
