@@ -91,7 +91,7 @@ class Peeled(Result):
 
     @property
     def minority(self) -> IntArray:
-        """Classes of the smallest group or, if that is one class, those below the mean count."""
+        """The smallest classes; all of them where none is clearly small, see ``find_minority``."""
         return find_minority(self.counts)
 
     @cached_property
@@ -173,12 +173,13 @@ class Peeled(Result):
         rows = [[number(g.count), str(g.classes), number(g.cosine), g.phase] for g in shown]
         order = np.argsort(-self.counts, kind="stable")[:MANY_CLASSES]
         names, cosines = [number(self.counts[k]) for k in order], self.cosines[np.ix_(order, order)]
-        title = "Cosine between classifiers, largest classes first"
+        title = "Cosine between classifiers"
+        title += ", largest classes first" * (len(self.groups) > 1)
         return Section(
             title="Layer-Peeled Model",
             headline=str(self),
             numbers=[
-                KeyNumber("loss", number(self.loss, 4), f"optimal, certified to {self.gap:.1e}"),
+                KeyNumber("loss", number(self.loss, 4), f"optimal, certified to {_gap(self)}"),
                 KeyNumber("R", number(self.ratio), "largest class over smallest"),
                 KeyNumber("E_W", number(self.weight_energy), "energy of the classifiers"),
                 KeyNumber("E_H", number(self.feature_energy), "energy of the features"),
@@ -191,7 +192,7 @@ class Peeled(Result):
     def __str__(self) -> str:
         phases = ", ".join(f"{g.classes}×{g.count:g} {g.phase}" for g in self.groups[:6])
         more = " …" if len(self.groups) > 6 else ""
-        return f"Layer-Peeled Model: loss {self.loss:.4g} (gap {self.gap:.1e}); {phases}{more}"
+        return f"Layer-Peeled Model: loss {number(self.loss)} (gap {_gap(self)}); {phases}{more}"
 
     @property
     def _loss(self) -> Loss:
@@ -228,6 +229,11 @@ class Peeled(Result):
         # The root of the product, so that a collapsed group has exactly 1.
         lengths = np.sqrt(squares[:, None] * squares[None, :])
         return np.asarray(np.clip(between / lengths, -1, 1))
+
+
+def _gap(found: Peeled) -> str:
+    # Floats cannot do better than this.
+    return number(max(found.gap, 1e-16), 1)
 
 
 def pair_rows(pair: Pair, counts: tuple[float, float], found: Optimum) -> list[tuple[float, ...]]:
