@@ -9,7 +9,6 @@ import numpy as np
 
 from lawscope.formatting import (
     MISSING,
-    as_sentence,
     between,
     count,
     fixed,
@@ -27,6 +26,12 @@ from lawscope.laws.population import Population
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import RULE, find_risers
 from lawscope.section import Bars, Chart, KeyNumber, Lines, Section, Table
+
+BEYOND = {
+    "holds": "In the population it holds",
+    "does not hold": "In the population it does not hold",
+    "cannot be told": "In the population it cannot be told",
+}
 
 
 def section_of(result: Separation) -> Section:
@@ -67,16 +72,14 @@ def section_of(result: Separation) -> Section:
         ),
     )
     first = say_not_learned(result.accuracy, result.counts) if result.learned is False else ""
-    here = as_sentence(result.reason)
     if found is None or found.reason == result.reason:
-        return dataclasses.replace(section, headline=f"{first} {here}".strip())
-    verdict = VERDICTS.get(found.verdict, "it is undecided")
-    beyond = f"In the population {verdict}. {as_sentence(found.reason)}"
+        return dataclasses.replace(section, headline=f"{first} {section.headline}".strip())
+    here = f"On these samples {result.reason.rstrip('.')}."
+    beyond = f"{BEYOND[found.verdict]}: {found.reason.rstrip('.')}."
     said = (first, here, beyond) if found.settled.all() else (first, beyond, here)
+    verdict = f"{section.verdict} on these samples" if result.verdict in VERDICTS else ""
     return dataclasses.replace(
-        section,
-        verdict=f"{section.verdict} on these samples",
-        headline=" ".join(filter(None, said)),
+        section, verdict=verdict or section.verdict, headline=" ".join(filter(None, said))
     )
 
 
