@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import many, number
+from lawscope.formatting import fixed, many, number
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.line import LineFit, Replicates, judge_straightness, log_or_nan, residual_shares
 from lawscope.laws.next_token.result import NextToken
@@ -124,11 +124,12 @@ def find_facts(result: NextToken) -> list[str]:
             f"through the other blocks, by {abs(bend.share):.0%} of its fall "
             f"[{least:.0%}, {most:.0%}]."
         )
-    if result.control is not None:
-        control = result.control.fit
+    control = fit if result.control is None else result.control.fit
+    if control is not fit and np.isfinite([fit.pearson, control.pearson]).all():
         facts.append(
-            f"The same network untrained has r = {control.pearson:.3f} and ρ = {control.rho:.3f}, "
-            f"against {fit.pearson:.3f} and {fit.rho:.3f} here."
+            f"The same network untrained has r = {fixed(control.pearson, 3)} and "
+            f"ρ = {fixed(control.rho, 3)}, against {fixed(fit.pearson, 3)} and "
+            f"{fixed(fit.rho, 3)} here."
         )
     if np.isfinite(fit.residuals).all():
         worst = int(np.abs(fit.residuals).argmax())

@@ -39,7 +39,7 @@ def judge(fit: LineFit, curve: FloatArray) -> tuple[Verdict, str]:
     if lack := _find_lack(curve):
         return "cannot be told", lack
     shares = np.abs(residual_shares(curve))
-    falls = _falls(fit.drop, (fit.drop, fit.drop))
+    falls = judge_fall(fit.drop, (fit.drop, fit.drop))
     straight = _is_straight(fit.pearson, (fit.pearson, fit.pearson))
     return decide([falls, straight, _has_no_outlier(shares, shares)])
 
@@ -51,7 +51,7 @@ def judge_population(found: Population, values: FloatArray, samples: int) -> Pop
     fit, steps = found.fit, len(values) - 1
     low, high = fit.interval["slope"]
     answers = [
-        _falls(fit.drop, (-high * steps, -low * steps)),
+        judge_fall(fit.drop, (-high * steps, -low * steps)),
         _is_straight(fit.pearson, fit.interval["pearson"]),
         _has_no_outlier(*found.shares.T),
     ]
@@ -84,7 +84,7 @@ def _say_unsettled(found: Population, values: FloatArray, samples: int) -> str:
     )
 
 
-def _falls(drop: float, ends: Ends) -> Answer:
+def judge_fall(drop: float, ends: Ends) -> Answer:
     """Judge the fall of log D along the line; a drop that is not known has one end at most."""
     least, most = ends
     if math.isinf(least) and math.isinf(most):
