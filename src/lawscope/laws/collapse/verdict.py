@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeWarning
+from lawscope.formatting import number, percent
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.collapse.metrics import NC1, pairs_of
 from lawscope.laws.collapse.result import Collapse, Predicted
@@ -49,7 +50,7 @@ def judge_collapse(
     """Apply :data:`RULE`; return the verdict and the sentence behind it."""
     answers = [
         _below("NC1 (D/K)", nc1.papyan, (nc1.papyan, nc1.papyan), SPREAD),
-        _below("NC4", nc4, interval["nc4"], MISMATCH),
+        _below("NC4", nc4, interval["nc4"], MISMATCH, percent),
     ]
     if predicted is None:
         answers.append((None, "there is no prediction to hold the angles against"))
@@ -65,15 +66,21 @@ def judge_collapse(
     return decide(answers)
 
 
-def _below(name: str, value: float, ends: tuple[float, float], bar: float) -> Answer:
+def _below(
+    name: str,
+    value: float,
+    ends: tuple[float, float],
+    bar: float,
+    write: Callable[[float], str] = number,
+) -> Answer:
     low, high = ends
-    between = f" [{low:.3g}, {high:.3g}]" if low < high else ""
-    said = f"{name} is {value:.3g}{between}"
+    said = f"{name} is {write(value)}" + (f" [{write(low)}, {write(high)}]" if low < high else "")
+    limit = f"{bar:.0%}" if write is percent else f"{bar:g}"
     if high < bar:
-        return True, f"{said}, below {bar:g}"
+        return True, f"{said}, below {limit}"
     if low >= bar:
-        return False, f"{said}, not below {bar:g}"
-    return None, f"{said}, which does not settle whether it is below {bar:g}"
+        return False, f"{said}, not below {limit}"
+    return None, f"{said}, which does not settle whether it is below {limit}"
 
 
 def advise_collapse(result: Collapse) -> tuple[str, ...]:

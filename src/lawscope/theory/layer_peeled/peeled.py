@@ -91,7 +91,7 @@ class Peeled(Result):
 
     @property
     def minority(self) -> IntArray:
-        """Classes of the smallest group or, if that is one class, those below the mean count."""
+        """The smallest classes; all of them where none is clearly small, see ``find_minority``."""
         return find_minority(self.counts)
 
     @cached_property
@@ -169,13 +169,14 @@ class Peeled(Result):
 
     def section(self) -> Section:
         """Return the groups, the certificate, and the cosines between classifiers."""
-        exact, half = f"optimal, certified to {number(self.gap, 2)}", MANY_GROUPS // 2
+        exact, half = f"optimal, certified to {_gap(self)}", MANY_GROUPS // 2
         rows = [[f"{g.count:g}", str(g.classes), number(g.cosine), g.phase] for g in self.groups]
         if len(rows) > MANY_GROUPS:
             rows[half:-half] = [["…"] * 4]
         order = np.argsort(-self.counts, kind="stable")[:MANY_CLASSES]
         names, cosines = [f"{self.counts[k]:g}" for k in order], self.cosines[np.ix_(order, order)]
-        title = "Cosine between classifiers, largest classes first"
+        title = "Cosine between classifiers"
+        title += ", largest classes first" * (len(self.groups) > 1)
         return Section(
             title="Layer-Peeled Model",
             headline=str(self),
@@ -208,9 +209,7 @@ class Peeled(Result):
     def __str__(self) -> str:
         phases = ", ".join(f"{g.classes}×{g.count:g} {g.phase}" for g in self.groups[:6])
         more = " …" if len(self.groups) > 6 else ""
-        return (
-            f"Layer-Peeled Model: loss {self.loss:.4g} (gap {number(self.gap, 2)}); {phases}{more}"
-        )
+        return f"Layer-Peeled Model: loss {number(self.loss)} (gap {_gap(self)}); {phases}{more}"
 
     @property
     def _loss(self) -> Loss:
@@ -247,6 +246,11 @@ class Peeled(Result):
         # The root of the product, so that a collapsed group has exactly 1.
         lengths = np.sqrt(squares[:, None] * squares[None, :])
         return np.asarray(np.clip(between / lengths, -1, 1))
+
+
+def _gap(found: Peeled) -> str:
+    # Floats cannot do better than this.
+    return number(max(found.gap, 1e-16), 1)
 
 
 def pair_rows(pair: Pair, counts: tuple[float, float], found: Optimum) -> list[tuple[float, ...]]:
