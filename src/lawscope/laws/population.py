@@ -194,7 +194,7 @@ class Population:
         return value - half, value + half
 
     def __str__(self) -> str:
-        needed = "" if self.needed is None else f"; at least {self.needed} samples per class needed"
+        needed = "" if self.needed is None else f"; {self.needed} samples or more per class needed"
         return f"population: {self.verdict}{needed}"
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ class Outline:
 
     name: str
     sections: Sequence[Section]  # one per law
-    facts: Sequence[str] = ()  # what all sections say about the data, each once
+    facts: Sequence[str] = ()  # of all sections, each once: accuracy, samples, …
     skipped: dict[str, str] = field(default_factory=dict)  # laws that were not measured, and why
     settings: Sequence[tuple[str, Pairs]] = ()  # how it was measured, with which versions
 
@@ -46,7 +46,7 @@ def outline_of(result: Result) -> Outline:
         settings += [(section.title, section.settings) for section in sections]
     else:
         section = _typeset(result.section())
-        name, sections, facts, skipped = section.title, [section], [], {}
+        name, sections, facts, skipped = section.title, [section], list(section.facts), {}
         settings.append(("How it was measured", section.settings))
     if isinstance(result, Report | LawResult):
         known = {field: value for field, value in asdict(result.provenance).items() if value}

@@ -117,6 +117,8 @@ class CollapseObserver(LawObserver[Collapse]):
         weights = head.weight.numpy()[part.classes]
         counts = self._training_counts(part)
         minority = find_minority(counts)
+        if self.settings.counts is None and not metrics.differ_surely(counts):
+            minority = np.arange(len(counts))
         squares = np.square(weights).sum(axis=1), found.squares / found.counts
         energies = metrics.Energies(*(float(each.mean()) for each in squares))
         nc1 = metrics.NC1(part.value, part.value / len(means), metrics.cdnv(means, variances))

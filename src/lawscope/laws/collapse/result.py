@@ -63,9 +63,10 @@ class Collapse(LawResult):
         nc4: share of samples where the classifier, bias included, and the nearest class mean
             disagree.
         minority: positions in ``classes`` of the minority: the smallest size in
-            ``training_counts`` or, if one class alone has it, all below the mean.
-        minority_cosine: mean cosine between minority ``classifiers`` and centred ``means``; over
-            all classes when all are equally large.
+            ``training_counts`` or, if one class alone has it, all below the mean; of classes of
+            which the largest is at least 1.5 times as large. All classes where there are none, or
+            where sizes differ by no more than samples drawn at random do (χ² at 0.1 %).
+        minority_cosine: mean cosine between minority ``classifiers`` and centred ``means``.
         energies: (E_W, E_H) as in the constraint of the Layer-Peeled Model.
         centred_energies: the same after the mean row and the mean feature h̄ are taken off.
         bias_share: ‖Pb‖²/(‖Pb‖² + (1/K)Σ‖PWh̄_k‖²), P centring over the classes: what the bias
@@ -154,6 +155,12 @@ class Collapse(LawResult):
         by_count = {g.count: g.phase for g in self.prediction.groups}
         return [by_count[n] for n in self.prediction.counts]
 
+    @property
+    def cosine_name(self) -> str:
+        """What ``minority_cosine`` is: without a minority a mean over all classes."""
+        everybody = len(self.minority) == len(self.classes)
+        return "mean cosine" if everybody else "minority cosine"
+
     def section(self) -> Section:
         from lawscope.laws.collapse.section import section_of
 
@@ -164,7 +171,7 @@ class Collapse(LawResult):
             f"neural collapse at '{self.head.name}': {self.verdict}; "
             f"NC1 {number(self.nc1.papyan)}, NC2 {number(self.nc2.means.angle_error)}, "
             f"NC3 {number(self.nc3)}, NC4 {percent(self.nc4)}; "
-            f"minority cosine {fixed(self.minority_cosine.classifiers, 3)}"
+            f"{self.cosine_name} {fixed(self.minority_cosine.classifiers, 3)}"
         )
 
 
@@ -198,14 +205,14 @@ def number_rows(result: Collapse) -> list[Row]:
         predicted = (math.nan,) * 3 if expected is None else expected.nc2[i]
         for field, value, there in zip(SHAPE, result.nc2[i], predicted, strict=True):
             rows.append(Row(f"NC2 {name} {field}", SHAPE[field], value, predicted=there))
-    cosine, pairs = result.minority_cosine, "mean over pairs"
+    cosine, pairs, name = result.minority_cosine, "mean over pairs", result.cosine_name
     nc4 = "share where argmax(Wh+b) ≠ nearest mean"
     return [
         *rows,
         Row("NC3", "|W/|W| − M/|M||², M centred means", result.nc3, predicted=nc3),
         Row("NC4", nc4, result.nc4, *result.interval["nc4"]),
-        Row("minority cosine classifiers", pairs, cosine.classifiers, predicted=classifiers),
-        Row("minority cosine means", f"{pairs}, centred", cosine.means, predicted=means),
+        Row(f"{name} of classifiers", pairs, cosine.classifiers, predicted=classifiers),
+        Row(f"{name} of means", f"{pairs}, centred", cosine.means, predicted=means),
         Row("E_W", "mean |w_k|²", result.energies.weight),
         Row("E_H", "mean over classes of mean |h|²", result.energies.feature),
         Row("accuracy", "argmax over all rows of the head", result.accuracy),

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from lawscope.formatting import MISSING, between, count, fixed, number, percent
+from lawscope.formatting import MISSING, between, count, fixed, many, number, percent
 from lawscope.laws.collapse.result import Collapse, number_rows
 from lawscope.laws.collapse.verdict import RULE, find_facts
 from lawscope.laws.learned import say_not_learned
@@ -35,8 +35,8 @@ def section_of(result: Collapse) -> Section:
         numbers=_numbers(result),
         facts=(
             f"accuracy {percent(result.accuracy)}",
-            f"{count(int(result.counts.sum()))} samples",
-            f"{count(len(result.classes))} classes",
+            many(int(result.counts.sum()), "sample"),
+            many(len(result.classes), "class"),
         ),
         charts=_charts(result),
         tables=[_number_table(result), _class_table(result)],
@@ -61,18 +61,19 @@ def _numbers(result: Collapse) -> list[KeyNumber]:
     numbers = [
         KeyNumber(
             name.removesuffix(" angle_error").removesuffix(" Papyan"),
-            _write(rows[name].value),
+            write(rows[name].value),
             meaning,
-            between((rows[name].low, rows[name].high)),
-            _write(control[name].value) if control else "",
+            between((rows[name].low, rows[name].high), write),
+            write(control[name].value) if control else "",
             _write(rows[name].predicted, SOLVED, ""),
         )
         for name, meaning in KEY.items()
+        for write in [percent if name == "NC4" else _write]
     ]
-    cosine = rows["minority cosine classifiers"]
+    cosine = rows[f"{result.cosine_name} of classifiers"]
     if math.isfinite(cosine.value):
         few = f"the {len(result.minority)} smallest classes"
-        whose = "all classes" if _balanced(result) else few
+        whose = few if _has_minority(result) else "all classes"
         beside = fixed(control[cosine.metric].value, 3) if control else ""
         predicted = "" if math.isnan(cosine.predicted) else fixed(cosine.predicted, 3)
         about = f"mean between the classifiers of {whose}"
@@ -85,14 +86,16 @@ def _write(value: float, zero: float = ROUNDING, missing: str = MISSING) -> str:
     return missing if math.isnan(value) else number(value, zero=zero)
 
 
-def _balanced(result: Collapse) -> bool:
-    return len(result.minority) == len(result.classes)
+def _has_minority(result: Collapse) -> bool:
+    return len(result.minority) < len(result.classes)
 
 
 def _charts(result: Collapse) -> list[HeatMap]:
-    order = np.argsort(-result.training_counts, kind="stable")
+    order = np.arange(len(result.classes))
+    if _has_minority(result):
+        order = np.argsort(-result.training_counts, kind="stable")
     names = [result.class_names[k] for k in order]
-    equal = np.ptp(result.training_counts) == 0
+    how = ", largest first" if _has_minority(result) else ""
     cosines = {"measured": result.classifier_cosines}
     if result.predicted is not None:
         cosines["predicted"] = result.predicted.cosines
@@ -104,7 +107,7 @@ def _charts(result: Collapse) -> list[HeatMap]:
             values=square[np.ix_(order, order)],
             low=-1.0,
             high=1.0,
-            scale_label=f"cosine; {len(names)} classes{'' if equal else ', largest first'}",
+            scale_label=f"cosine; {many(len(names), 'class')}{how}",
         )
         for kind, square in cosines.items()
     ]
@@ -113,10 +116,7 @@ def _charts(result: Collapse) -> list[HeatMap]:
 def _number_table(result: Collapse) -> Table:
     rows = []
     for row in number_rows(result):
-        name = row.metric
-        if _balanced(result):
-            name = name.replace("minority cosine", "mean cosine of")
-        name = name.replace("_", " ") if name.startswith("NC2") else name
+        name = row.metric.replace("_", " ") if row.metric.startswith("NC2") else row.metric
         ends = between((row.low, row.high), lambda end: number(end, zero=ROUNDING))
         rows.append([name, row.convention, _write(row.value), ends, _write(row.predicted, SOLVED)])
     return Table("Numbers", ["number", "convention", "value", "95 %", "predicted"], rows, words=2)
@@ -151,7 +151,8 @@ def _head_sentence(result: Collapse) -> str:
         result.bias_share > LARGE_BIAS
     )
     return (
-        f"The head ({head.kind}) has {head.features} features, {head.rows} rows and {bias}{more}."
+        f"The head ({head.kind}) has {many(head.features, 'feature')}, {many(head.rows, 'row')} "
+        f"and {bias}{more}."
     )
 
 
@@ -159,10 +160,10 @@ def _prediction_sentence(result: Collapse) -> list[str]:
     if result.no_prediction:
         return [f"No prediction: {result.no_prediction}"]
     sizes, energies = result.training_counts, result.energies
-    words = f"{sizes[0]:g} samples each"
-    if np.ptp(sizes) > 0:
-        ratio = number(float(sizes.max() / sizes.min()))
-        words = f"{sizes.min():g} to {sizes.max():g} samples, a ratio of {ratio}"
+    least, most = f"{sizes.min():g}", f"{sizes.max():g}"
+    words = f"{most} sample{'' if most == '1' else 's'} each"
+    if least != most:
+        words = f"{least} to {most} samples, a ratio of {number(float(sizes.max() / sizes.min()))}"
     return [
         f"The prediction is for {len(sizes)} classes of {words}, with the energies of this "
         f"network, E_W = {number(energies.weight)} and E_H = {number(energies.feature)}."

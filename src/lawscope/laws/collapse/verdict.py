@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.errors import LawscopeWarning
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.formatting import number, percent
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.collapse.metrics import NC1, pairs_of
 from lawscope.laws.collapse.result import Collapse, Predicted
 from lawscope.theory.layer_peeled.peel import peel
+from lawscope.theory.layer_peeled.peeled import Peeled
 from lawscope.theory.layer_peeled.thresholds import collapse_floor
 
 SPREAD = 0.1  # D/K: within-class variance a tenth of the between-class variance per direction
@@ -49,7 +52,7 @@ def judge_collapse(
     """Apply :data:`RULE`; return the verdict and the sentence behind it."""
     answers = [
         _below("NC1 (D/K)", nc1.papyan, (nc1.papyan, nc1.papyan), SPREAD),
-        _below("NC4", nc4, interval["nc4"], MISMATCH),
+        _below("NC4", nc4, interval["nc4"], MISMATCH, percent),
     ]
     if predicted is None:
         answers.append((None, "there is no prediction to hold the angles against"))
@@ -65,15 +68,21 @@ def judge_collapse(
     return decide(answers)
 
 
-def _below(name: str, value: float, ends: tuple[float, float], bar: float) -> Answer:
+def _below(
+    name: str,
+    value: float,
+    ends: tuple[float, float],
+    bar: float,
+    write: Callable[[float], str] = number,
+) -> Answer:
     low, high = ends
-    between = f" [{low:.3g}, {high:.3g}]" if low < high else ""
-    said = f"{name} is {value:.3g}{between}"
+    said = f"{name} is {write(value)}" + (f" [{write(low)}, {write(high)}]" if low < high else "")
+    limit = f"{bar:.0%}" if write is percent else f"{bar:g}"
     if high < bar:
-        return True, f"{said}, below {bar:g}"
+        return True, f"{said}, below {limit}"
     if low >= bar:
-        return False, f"{said}, not below {bar:g}"
-    return None, f"{said}, which does not settle whether it is below {bar:g}"
+        return False, f"{said}, not below {limit}"
+    return None, f"{said}, which does not settle whether it is below {limit}"
 
 
 def advise_collapse(result: Collapse) -> tuple[str, ...]:
@@ -85,14 +94,29 @@ def advise_collapse(result: Collapse) -> tuple[str, ...]:
         return ()
     counts = result.training_counts
     rare = set(np.flatnonzero(counts.max() >= CLEARLY * counts).tolist())
-    phases = enumerate(result.phases)
-    doomed = [k for k, phase in phases if k in rare and phase in ("collapsed", "vanished")]
+    expected = _predict(result)
+    phases = {} if expected is None else {group.count: group.phase for group in expected.groups}
+    doomed = [k for k in sorted(rare) if phases.get(counts[k]) in ("collapsed", "vanished")]
     sentences = [*_oversample(result, doomed), *_smoothing(result, doomed)]
     for group in merged_classes(result.classifier_cosines):
         if not set(group) <= set(doomed):
             sentences.append(_separate(result, group, set(group) <= rare))
     sentences += _train_head(result)
     return tuple(sentences[:3])
+
+
+def _predict(result: Collapse, **loss: Any) -> Peeled | None:
+    """Return the optimum at the energies of what tells classes apart.
+
+    The mean feature and the mean classifier give all classes the same logit; with them in the
+    energies the model expects classes to stay apart that merge in trained networks.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LawscopeWarning)  # the prediction has warned already
+        try:
+            return peel(result.training_counts, *result.centred_energies, **loss)
+        except LawscopeError:  # energies without an optimum
+            return None
 
 
 def merged_classes(cosines: FloatArray) -> list[list[int]]:
@@ -109,7 +133,8 @@ def _oversample(result: Collapse, doomed: Sequence[int]) -> list[str]:
     if len(doomed) < 2:
         return []
     counts = result.training_counts
-    floor = collapse_floor(counts, *result.energies, precision=QUOTED)
+    energies = result.centred_energies
+    floor = collapse_floor(counts, *energies, precision=QUOTED)
     rates = np.maximum(1.0, floor / counts)[list(doomed)]
     low, high = f"{rates.min():.2g}", f"{rates.max():.2g}"
     if rates.min() < LEAST_RATE:
@@ -121,8 +146,8 @@ def _oversample(result: Collapse, doomed: Sequence[int]) -> list[str]:
         "as often, or weight their loss by as much (lawscope.oversampling_weights): they "
         f"{now} (mean cosine {mean:.2f}, accuracy {result.class_accuracy[list(doomed)].mean():.0%})"
         f", as the Layer-Peeled Model predicts for classes below {floor:.3g} samples at the "
-        f"energies of this network (E_W = {result.energies.weight:.3g}, "
-        f"E_H = {result.energies.feature:.3g})."
+        f"centred energies of this network (E_W = {energies.weight:.3g}, "
+        f"E_H = {energies.feature:.3g})."
     ]
 
 
@@ -130,12 +155,8 @@ def _smoothing(result: Collapse, doomed: Sequence[int]) -> list[str]:
     """Advise label smoothing where it would keep all classes apart."""
     if len(doomed) < 2:
         return []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LawscopeWarning)  # the prediction has warned already
-        smoothed = peel(
-            result.training_counts, *result.energies, loss="label_smoothed", smoothing=SMOOTHING
-        )
-    if not all(group.phase == "separated" for group in smoothed.groups):
+    smoothed = _predict(result, loss="label_smoothed", smoothing=SMOOTHING)
+    if smoothed is None or any(group.phase != "separated" for group in smoothed.groups):
         return []
     cosine = float(pairs_of(smoothed.cosines, doomed).mean())
     return [

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import MISSING, between, count, fixed, number, percent, signed
+from lawscope.formatting import MISSING, between, fixed, many, number, percent, signed
 from lawscope.laws.line import key_number, line_charts
 from lawscope.laws.next_token.result import NextToken
 from lawscope.laws.next_token.verdict import RULE, find_facts
@@ -34,9 +34,9 @@ def section_of(result: NextToken) -> Section:
         title="Law of next-token prediction",
         numbers=_numbers(result),
         facts=(
-            f"{count(result.n)} tokens",
-            f"{count(result.d)} features ({number(result.n / result.d)} tokens each)",
-            f"{count(len(result.blocks) - 1)} blocks",
+            many(result.n, "token"),
+            f"{many(result.d, 'feature')} ({number(result.n / result.d)} tokens each)",
+            many(len(result.blocks) - 1, "block"),
             f"target: {result.target} token",
         ),
         charts=_charts(result),

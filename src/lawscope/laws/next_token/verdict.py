@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lawscope.arrays import FloatArray
+from lawscope.formatting import fixed, many, number
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.line import LineFit, Replicates, judge_straightness, log_or_nan, residual_shares
 from lawscope.laws.next_token.result import NextToken
@@ -31,14 +32,15 @@ def judge(
 ) -> tuple[Verdict, str]:
     """Apply :data:`RULE` to log PR per block, of n tokens with d features each."""
     if len(curve) < MIN_BLOCKS:
-        said = f"{len(curve)} blocks are too few to tell a line from a bend; at least {MIN_BLOCKS}"
-        return "cannot be told", f"{said} are needed."
+        said = f"{many(len(curve), 'block')} {'is' if len(curve) == 1 else 'are'} too few"
+        lack = f"{said} to tell a line from a bend; at least {MIN_BLOCKS} are needed."
+        return "cannot be told", lack
     if not np.isfinite(curve).all():
         return "cannot be told", "at some block PR is zero or undefined, so it has no logarithm."
     if n < ENOUGH * d:
         return "cannot be told", (
-            f"{n} tokens for {d} features are too few ({n / d:.3g} per feature, {ENOUGH} are "
-            "needed): the line would be one through noise."
+            f"{many(n, 'token')} for {many(d, 'feature')} are too few ({number(n / d)} per "
+            f"feature, {ENOUGH} are needed): the line would be one through noise."
         )
     if replicates is None or not np.isfinite(replicates.curves).all():
         return "cannot be told", "there are too few sequences for an interval."
@@ -47,7 +49,7 @@ def judge(
 
 def _falls(fit: LineFit) -> Answer:
     low, high = fit.interval["slope"]
-    said = f"log PR changes by {fit.slope:.4g} [{low:.4g}, {high:.4g}] per block"
+    said = f"log PR changes by {number(fit.slope)} [{number(low)}, {number(high)}] per block"
     if high < 0:
         return True, said
     if low >= 0:
@@ -122,11 +124,12 @@ def find_facts(result: NextToken) -> list[str]:
             f"through the other blocks, by {abs(bend.share):.0%} of its fall "
             f"[{least:.0%}, {most:.0%}]."
         )
-    if result.control is not None:
-        control = result.control.fit
+    control = fit if result.control is None else result.control.fit
+    if control is not fit and np.isfinite([fit.pearson, control.pearson]).all():
         facts.append(
-            f"The same network untrained has r = {control.pearson:.3f} and ρ = {control.rho:.4f}, "
-            f"against {fit.pearson:.3f} and {fit.rho:.4f} here."
+            f"The same network untrained has r = {fixed(control.pearson, 3)} and "
+            f"ρ = {fixed(control.rho, 3)}, against {fixed(fit.pearson, 3)} and "
+            f"{fixed(fit.rho, 3)} here."
         )
     if np.isfinite(fit.residuals).all():
         worst = int(np.abs(fit.residuals).argmax())

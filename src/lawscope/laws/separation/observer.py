@@ -17,7 +17,7 @@ from lawscope.capture.taps import Tap
 from lawscope.data.batches import Batch
 from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError
-from lawscope.formatting import name_some
+from lawscope.formatting import many, name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
 from lawscope.laws.learned import AnswerCount
@@ -221,22 +221,22 @@ class SeparationObserver(LawObserver[Separation]):
         if len(single):
             some = ", ".join(map(str, single[:5])) + " …" * (len(single) > 5)
             sentences.append(
-                f"{len(single)} class(es) have a single sample ({some}): they count in SSb but "
-                "have no spread of their own; add samples or leave them out."
+                f"A class of a single sample counts in SSb without a spread of its own ({some}): "
+                "add samples or leave it out."
             )
         sentences += [_doubt(s.name, part) for s, part in zip(chosen, parts, strict=True)]
         skipped = self.session.stations.skipped if granularity == "layers" else ()
         if skipped:
             sentences.append(
-                f"{len(skipped)} layer(s) are left out because their activations have no row per "
-                f"sample ({name_some(skipped, 4)})."
+                f"Left out: {many(len(skipped), 'layer')} whose activations have no row per sample "
+                f"({name_some(skipped, 4)})."
             )
         unmasked = [s.name for s in chosen if s.operation in self.session.unmasked]
         if unmasked:
             sentences.append(
-                f"{len(unmasked)} station(s) have other token positions than the attention mask "
-                f"({name_some(unmasked, 4)}), so that padding is pooled with the text there; pass "
-                "a function as pooling= that leaves it out."
+                f"Padding is pooled with the text at {many(len(unmasked), 'station')} with other "
+                f"token positions than the attention mask ({name_some(unmasked, 4)}); pass a "
+                "function as pooling= that leaves it out."
             )
         return tuple(filter(None, sentences))
 

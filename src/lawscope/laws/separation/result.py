@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
-from lawscope.formatting import fixed, name_station
+from lawscope.formatting import fixed, many, name_station, number, one_of
 from lawscope.laws.base import LawResult
 from lawscope.laws.learned import has_learned
 from lawscope.laws.line import LineFit
@@ -142,7 +142,7 @@ class Separation(LawResult):
             "" if self.population is None else f" (in the population: {self.population.verdict})"
         )
         return (
-            f"law of data separation over {len(self.stations)} {self.granularity}: "
+            f"law of data separation over {many(len(self.stations), one_of(self.granularity))}: "
             f"{self.verdict}{beyond}; ρ = {fixed(self.fit.rho, 3)}, "
-            f"r = {fixed(self.fit.pearson, 4)}, half-life {fixed(self.fit.half_life, 2)}"
+            f"r = {fixed(self.fit.pearson, 3)}, half-life {number(self.fit.half_life)}"
         )

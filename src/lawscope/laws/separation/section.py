@@ -12,6 +12,7 @@ from lawscope.formatting import (
     between,
     count,
     fixed,
+    many,
     name_some,
     number,
     one_of,
@@ -21,6 +22,7 @@ from lawscope.formatting import (
 from lawscope.laws.base import VERDICTS
 from lawscope.laws.learned import say_not_learned
 from lawscope.laws.line import key_number, line_charts, log_or_nan
+from lawscope.laws.population import Population
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import RULE, find_risers
 from lawscope.section import Bars, Chart, KeyNumber, Lines, Section, Table
@@ -45,18 +47,18 @@ def section_of(result: Separation) -> Section:
     tables = [_station_table(result), _class_table(result)]
     if len(result.granularities) > 1:
         tables.append(_granularity_table(result))
-    rising, found = find_risers(result), result.population
+    rising, found = find_risers(result), _estimate(result)
     if rising:
-        raising = f"{unit} raises" if len(rising) == 1 else f"{unit}s raise"
-        findings.append(f"{len(rising)} {raising} D: {name_some(rising, 3)}.")
+        raising = "raises" if len(rising) == 1 else "raise"
+        findings.append(f"{many(len(rising), unit)} {raising} D: {name_some(rising, 3)}.")
     section = result._section(
         title="Law of data separation",
         numbers=_numbers(result),
         facts=(
             *([] if math.isnan(result.accuracy) else [f"accuracy {percent(result.accuracy)}"]),
-            f"{count(int(result.counts.sum()))} samples",
-            f"{count(len(result.classes))} classes",
-            f"{count(len(result.stations))} stations",
+            many(int(result.counts.sum()), "sample"),
+            many(len(result.classes), "class"),
+            many(len(result.stations), "station"),
         ),
         charts=_charts(result),
         tables=tables,
@@ -70,7 +72,7 @@ def section_of(result: Separation) -> Section:
         ),
     )
     first = say_not_learned(result.accuracy, result.counts) if result.learned is False else ""
-    if found is None:
+    if found is None or found.reason == result.reason:
         return dataclasses.replace(section, headline=f"{first} {section.headline}".strip())
     here = f"On these samples {result.reason.rstrip('.')}."
     beyond = f"{BEYOND[found.verdict]}: {found.reason.rstrip('.')}."
@@ -79,6 +81,12 @@ def section_of(result: Separation) -> Section:
     return dataclasses.replace(
         section, verdict=verdict or section.verdict, headline=" ".join(filter(None, said))
     )
+
+
+def _estimate(result: Separation) -> Population | None:
+    """Return the estimate for the population; None also where the samples are all there is."""
+    found = result.population
+    return found if found is not None and len(found.influence) else None
 
 
 def _numbers(result: Separation) -> list[KeyNumber]:
@@ -93,16 +101,14 @@ def _numbers(result: Separation) -> list[KeyNumber]:
         key_number(fit, beside, "half_life", "half-life", 2, f"{unit}s needed to halve D"),
         KeyNumber("R", percent(result.reduction), about_all, control=reduction),
     ]
-    if result.population is not None:
-        there, its = result.population.fit, None if control is None else control.population
+    if (found := _estimate(result)) is not None:
+        there, its = found.fit, None if control is None else _estimate(control)
         beside = None if its is None else its.fit
-        unknown = {"rho": (0.0, math.inf), "pearson": (-1.0, 1.0)}
-        symbols = {"rho": ("ρ̂", 3, "decay ratio"), "pearson": ("r̂", 4, "correlation")}
-        numbers += [
-            key_number(there, beside, name, symbol, digits, f"{meaning} in the population")
-            for name, (symbol, digits, meaning) in symbols.items()
-            if there.interval[name] != unknown[name]
+        beyond = [
+            key_number(there, beside, "rho", "ρ̂", 3, "decay ratio in the population"),
+            key_number(there, beside, "pearson", "r̂", 4, "correlation in the population"),
         ]
+        numbers += [each for each in beyond if each.interval]
     return numbers
 
 
@@ -118,7 +124,7 @@ def _charts(result: Separation) -> list[Chart]:
     if math.isfinite(result.fit.rho):
         start = number(math.exp(result.fit.intercept))
         notes.append(f"Line: D ≈ {start} · {number(result.fit.rho)}ˡ.")
-    found = result.population
+    found = _estimate(result)
     if found is not None:
         notes.append(
             "Circles with 95 % bars: what many more samples would give; a bar without an end has "
@@ -147,7 +153,7 @@ def _charts(result: Separation) -> list[Chart]:
             labels=result.shown[1:],
             values=gains,
             notes=[_step_words(gain, equal) for gain in gains.tolist()],
-            details=[f"{count(dim)} features" for dim in result.dims[1:]],
+            details=[many(dim, "feature") for dim in result.dims[1:]],
             reference=equal if equal > 0 else None,
             reference_label="equal share" if equal > 0 else "",
             note="The factor is D after it over D before it."
@@ -178,9 +184,9 @@ def _step_words(gain: float, equal: float) -> str:
 def _station_table(result: Separation) -> Table:
     control, table = _control(result), result.table()
     kept = np.exp(np.diff(log_or_nan(result.values), prepend=np.nan))
-    found = result.population
+    found = _estimate(result)
     columns = ["l", "station", "features", "rank", "D", "keeps", "fitted", "residual"]
-    columns += [] if found is None else ["D of the population", "95 %"]
+    columns += [] if found is None else ["population D", "95 %"]
     columns += [] if control is None else ["untrained D"]
     rows = []
     for i, name in enumerate(result.shown):

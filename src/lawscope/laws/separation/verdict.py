@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import as_sentence, one_of
+from lawscope.formatting import as_sentence, between, fixed, many, number, one_of
 from lawscope.laws.base import Answer, Verdict, decide
-from lawscope.laws.line import LineFit, log_or_nan, residual_shares
+from lawscope.laws.line import LIMITS, LineFit, log_or_nan, residual_shares
 from lawscope.laws.population import Population
 from lawscope.laws.separation.result import Separation
 
@@ -39,7 +39,7 @@ def judge(fit: LineFit, curve: FloatArray) -> tuple[Verdict, str]:
     if lack := _find_lack(curve):
         return "cannot be told", lack
     shares = np.abs(residual_shares(curve))
-    falls = _falls(fit.drop, (fit.drop, fit.drop))
+    falls = judge_fall(fit.drop, (fit.drop, fit.drop))
     straight = _is_straight(fit.pearson, (fit.pearson, fit.pearson))
     return decide([falls, straight, _has_no_outlier(shares, shares)])
 
@@ -51,7 +51,7 @@ def judge_population(found: Population, values: FloatArray, samples: int) -> Pop
     fit, steps = found.fit, len(values) - 1
     low, high = fit.interval["slope"]
     answers = [
-        _falls(fit.drop, (-high * steps, -low * steps)),
+        judge_fall(fit.drop, (-high * steps, -low * steps)),
         _is_straight(fit.pearson, fit.interval["pearson"]),
         _has_no_outlier(*found.shares.T),
     ]
@@ -64,8 +64,8 @@ def judge_population(found: Population, values: FloatArray, samples: int) -> Pop
 
 def _find_lack(curve: FloatArray) -> str:
     if len(curve) < MIN_STATIONS:
-        said = f"{len(curve)} stations are too few to tell a line from a bend"
-        return f"{said}; at least {MIN_STATIONS} are needed."
+        said = f"{many(len(curve), 'station')} {'is' if len(curve) == 1 else 'are'} too few"
+        return f"{said} to tell a line from a bend; at least {MIN_STATIONS} are needed."
     if not np.isfinite(curve).all():
         return "at some station D is zero or undefined, so it has no logarithm."
     return ""
@@ -75,46 +75,57 @@ def _say_unsettled(found: Population, values: FloatArray, samples: int) -> str:
     """Say why the samples are too few for a statement beyond themselves, and how many would do."""
     open_ = int((~np.isfinite(found.interval[:, 1])).sum())
     grown = float(np.max(found.values / values))
-    why = f"D would be up to {grown:.2g} times as large with many more"
+    why = f"D would be up to {number(grown, 2)} times as large with many more"
     if open_:
-        where = "one station" if open_ == 1 else f"{open_} stations"
-        why = f"at {where} they do not tell all classes apart"
+        why = f"at {many(open_, 'station')} not all classes can be told apart"
     return (
-        f"{samples} samples per class are too few for a statement about other data ({why}); at "
-        f"least {found.needed} per class are needed."
+        f"{many(samples, 'sample')} per class {'is' if samples == 1 else 'are'} too few for a "
+        f"statement about other data ({why}); at least {found.needed} per class are needed."
     )
 
 
-def _falls(drop: float, ends: Ends) -> Answer:
+def judge_fall(drop: float, ends: Ends) -> Answer:
+    """Judge the fall of log D along the line; a drop that is not known has one end at most."""
     least, most = ends
-    way = "rises" if drop < 0 or (math.isnan(drop) and most < 0) else "falls"
-    size = tuple(sorted((abs(least), abs(most)))) if least * most > 0 else (least, most)
-    between = f" [{factor(size[0])}, {factor(size[1])}]" if least < most else ""
-    span = f"D {way} along the line by a factor of {factor(abs(drop))}{between}"
-    if math.isnan(drop):
-        span = f"D {way} along the line by a factor between {factor(least)} and {factor(most)}"
-        if math.isinf(least) or math.isinf(most):
-            span = f"D {way} along the line by a factor of at least {factor(least)}"
-        if math.isinf(least):
-            span = f"how far D {way} along the line is not known"
+    if math.isinf(least) and math.isinf(most):
+        return None, "how far D falls along the line is not known"
+    said = _say_fall(drop, least, most)
     if least >= HALVING:
-        return True, span
+        return True, said
     if most < HALVING:
-        less = ", less than a halving over the whole network" if way == "falls" else ""
-        return False, span + less
-    return None, f"{span}, which does not settle whether it halves"
+        small = ", less than a halving over the whole network" if most > 0 else ""
+        return False, said + small
+    return None, f"{said}, which does not settle whether it halves"
 
 
-def factor(logarithm: float) -> str:
-    """Return e to a logarithm, in words where it has no bound."""
-    return "any" if math.isinf(logarithm) else f"{math.exp(logarithm):.3g}"
+def _say_fall(drop: float, least: float, most: float) -> str:
+    """Say how far D falls or rises, as factors that are never below 1."""
+    if math.isnan(drop):
+        bound = least if math.isinf(most) else most
+        way, other = ("falls", "rises") if bound > 0 else ("rises", "falls")
+        said = f"D {way} along the line by a factor of at"
+        if (bound > 0) == math.isinf(most):
+            return f"{said} least {_factor(bound)}"
+        return f"{said} most {_factor(bound)}, or {other}"
+    said = f"D {'rises' if drop < 0 else 'falls'} along the line by a factor of {_factor(drop)}"
+    if least < 0 < most:
+        rise, fall = _factor(least), _factor(most)
+        return f"{said} [from a rise by a factor of {rise} to a fall by one of {fall}]"
+    near, far = sorted((least, most), key=abs)
+    return f"{said} [{_factor(near)}, {_factor(far)}]" if least < most else said
+
+
+def _factor(logarithm: float) -> str:
+    return number(math.exp(abs(logarithm)))
 
 
 def _is_straight(pearson: float, ends: Ends) -> Answer:
     low, high = ends
-    between = f"between {low:.4f} and {high:.4f}"
-    said = f"r is {between}" if math.isnan(pearson) else f"r = {pearson:.4f}"
-    said += f" [{low:.4f}, {high:.4f}]" if low < high and not math.isnan(pearson) else ""
+    least, most = fixed(low, 3), fixed(high, 3)
+    said = f"r = {fixed(pearson, 3)}" + (f" [{least}, {most}]" if low < high else "")
+    if math.isnan(pearson):
+        known = between(ends, lambda end: fixed(end, 3), limits=LIMITS["pearson"])
+        said = f"r is {known}" if known else "r is not known"
     if high <= STRAIGHT:
         return True, f"{said}, at most {STRAIGHT}"
     if low > STRAIGHT:

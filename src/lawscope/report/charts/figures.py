@@ -47,9 +47,9 @@ def _curve(chart: Curve, ax: Axes) -> None:
         ax.plot(measured, mark, ms=5, color=colour, mfc=filled, label=label)
         if fitted is not None:
             ax.plot(drawable(fitted, chart.log), style, color=colour, lw=1.2, alpha=0.7)
-    if chart.interval is not None:
+    if chart.interval is not None and np.isfinite(chart.interval).any():
         low, high = chart.interval.T
-        highest = np.nanmax(np.where(np.isfinite(high), high, np.nan), initial=np.nanmax(low))
+        highest = chart.interval[np.isfinite(chart.interval)].max()
         ax.vlines(range(len(low)), low, np.minimum(high, 2 * highest), color=TRAINED, alpha=0.6)
     if chart.log:
         _log_axis(ax)
