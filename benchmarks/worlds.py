@@ -174,9 +174,10 @@ def make_real(trained: Trained, samples: int) -> World:
     """Return the world of all images of a pool, at the input and behind every hidden layer."""
     images = trained.data.load()
     x, y = images.x, images.y
+    *layers, _ = trained.load(x, y)
     stations, values = [x], []
     with torch.no_grad():
-        for layer in list(trained.load(x, y))[:-1]:
+        for layer in layers:
             stations.append(layer(stations[-1]))
     for features in stations:
         scatter = ClassScatter()
