@@ -75,7 +75,7 @@ def _list_gaussian() -> Iterator[Cell]:
     for dim, spectrum, classes, samples in grid:
         size = dim * classes**2 * samples
         # As many as a minute or two of one core allow.
-        trials = 200 if size < 2e7 else 100 if size < 5e7 else 30 if size < 1e9 else 20
+        trials = 200 if size < 1e7 else 100 if size < 6e7 else 40 if size < 2e8 else 20
         make = partial(make_gaussian, dim, SPECTRA[spectrum], (samples,) * classes)
         yield Cell(f"d = {dim}", f"{spectrum}, K = {classes}", samples, trials, make)
 
