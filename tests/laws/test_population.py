@@ -71,6 +71,13 @@ def test_intervals_cover_and_the_bias_is_gone():
     assert np.median(estimates, axis=0) == pytest.approx(1, abs=0.08)
 
 
+def test_many_small_classes_leave_no_bias():
+    # Of ten samples a fold takes one here and four there, and D of the samples is far too small.
+    found = [estimate_population(layers(seed, 10, classes=20, dim=400)[0]) for seed in range(20)]
+    inverse = np.mean([1 / each.values for each in found], axis=0)
+    assert inverse * [6.0, 3.0, 1.5] == pytest.approx(np.ones(3), abs=0.05)
+
+
 def test_classes_that_cannot_be_told_apart_leave_the_end_open():
     parts, _ = layers(0, samples=10, tie=0.01)
     found = estimate_population(parts)

@@ -1,8 +1,8 @@
 """What the samples say about the population they were drawn from: D̂, ρ and r with intervals.
 
 D of a sample is biased low: the noise of the class means adds to SSb. With SSw over n_k − 1, 1/D is
-nearly linear in 1/n, so the jackknife is of that, over folds of unequal size (Busing et al. 1999). Where even the weakest contrast of the class
-means is not certain, D has no upper end.
+nearly linear in 1/n, so the jackknife is of that, over folds of unequal size (Busing et al. 1999).
+Where even the weakest contrast of the class means is not certain, D has no upper end.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def jackknife(values: FloatArray, ratios: FloatArray, growth: FloatArray) -> Est
     """Estimate what θ tends to with unlimited samples, from ``values`` (1 + F, L).
 
     The first row is of all samples, the others leave out a share 1/h_f each, whereby noise grows
-    by g_f. As θ is linear in the noise, each fold says p_f = θ − (θ₍₋f₎ − θ)/(g_f − 1). The
-    estimate is their mean with weights 1/h_f, its squared error that of θ₍₋f₎ − θ over h_f − 1. With
-    g_f = h_f/(h_f − 1) this is the jackknife of Busing et al. 1999.
+    by g_f. Where θ is linear in the noise, each fold says p_f = θ − (θ₍₋f₎ − θ)/(g_f − 1). The
+    estimate m is their mean with weights 1/h_f, its squared error the mean of
+    (p_f − m)² (g_f − 1)² (h_f − 1). With g_f = h_f/(h_f − 1) it is that of Busing et al. 1999.
     """
     h, noise, folds = ratios[:, None], growth[:, None] - 1, len(ratios)
     pseudo = values[0] - (values[1:] - values[0]) / noise

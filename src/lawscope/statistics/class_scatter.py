@@ -174,8 +174,9 @@ class ClassScatter(Statistic):
         spread = (span.class_means - span.class_means.mean(dim=0)).norm()
         if not bool(spread > 1e-13 * (span.shift.norm() + span.class_means.norm())):
             values[:] = torch.nan
-        # Noise goes with the mean of 1/n_k where it is small against the distances of the means, with
-        # 1 over the mean of n_k where it is large. Folds differ between classes: take the middle.
+        # A fold takes more of one class than of another. Noise that is small against the distances
+        # of the means adds up as the mean of 1/n_k, large noise as 1 over the mean of n_k: take the
+        # middle of both.
         noise = (span.weights / counts.clamp(min=1)).sum(dim=1) / samples
         order = np.argsort(np.array(self.classes))
         return ClassFuzziness(
