@@ -75,7 +75,7 @@ def _list_gaussian() -> Iterator[Cell]:
     for dim, spectrum, classes, samples in grid:
         size = dim * classes**2 * samples
         # As many as a minute or two of one core allow.
-        trials = 200 if size < 2e7 else 100 if size < 5e7 else 30 if size < 1e9 else 20
+        trials = 200 if size < 1e7 else 100 if size < 6e7 else 40 if size < 2e8 else 20
         make = partial(make_gaussian, dim, SPECTRA[spectrum], (samples,) * classes)
         yield Cell(f"d = {dim}", f"{spectrum}, K = {classes}", samples, trials, make)
 
@@ -174,9 +174,10 @@ def make_real(trained: Trained, samples: int) -> World:
     """Return the world of all images of a pool, at the input and behind every hidden layer."""
     images = trained.data.load()
     x, y = images.x, images.y
+    *layers, _ = trained.load(x, y)
     stations, values = [x], []
     with torch.no_grad():
-        for layer in list(trained.load(x, y))[:-1]:
+        for layer in layers:
             stations.append(layer(stations[-1]))
     for features in stations:
         scatter = ClassScatter()

@@ -341,7 +341,7 @@ def test_layers_without_a_row_per_sample_are_said_to_be_left_out():
         return net.c(torch.relu(net.b(h.reshape(len(x), 40))))
 
     net = cases.Net(per_token, a=nn.Linear(8, 8), b=nn.Linear(40, 8), c=nn.Linear(8, 4))
-    with pytest.warns(ls.LawscopeWarning, match=r"1 layer\(s\) are left out.*'relu\(\)'"):
+    with pytest.warns(ls.LawscopeWarning, match=r"Left out: 1 layer .*'relu\(\)'"):
         result = ls.separation(net, (cases.sequences(), cases.labels()))
     assert result.stations == ("input", "relu()#2")
 

@@ -158,7 +158,7 @@ def test_a_text_with_marks_of_a_preparation_is_said(
     (tmp_path / "marked.txt").write_text(" ".join(words))
     arguments = (language_models / "gpt2", "--text", tmp_path / "marked.txt", "--no-control")
     warnings = " ".join(scanned(lawscope, *arguments)["next_token"]["warnings"])
-    assert ("5% of the words of" in warnings) == said
+    assert ("5 % of the words of" in warnings) == said
     assert ("('<unk>', '@-@')" in warnings) == said
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 from tests import cases, oracles
 from torch import nn
 
@@ -76,10 +77,13 @@ def oracle(x, y, W, b):
     found["nc4"], found["accuracy"] = different / len(y), right / len(y)
     found["E_W"] = np.mean([w @ w for w in rows])
     found["E_H"] = np.mean([np.mean([h @ h for h in x[y == k]]) for k in classes])
-    smallest = min((y == k).sum() for k in classes)
-    minority = [k for k in classes if (y == k).sum() == smallest]
+    sizes, each = {k: int((y == k).sum()) for k in classes}, len(y) / K
+    minority, largest = [k for k in classes if sizes[k] == min(sizes.values())], max(sizes.values())
     if len(minority) == 1:
-        minority = [k for k in classes if (y == k).sum() < len(y) / K]
+        minority = [k for k in classes if sizes[k] < each and 3 * sizes[k] <= 2 * largest]
+    by_chance = chi2.sf(sum((size - each) ** 2 / each for size in sizes.values()), K - 1)
+    if by_chance >= 0.01 or 3 * min(sizes.values()) > 2 * largest:
+        minority = list(classes)
     two = len(minority) > 1
     found["minority"] = (
         np.mean(list(pairs([W[k] for k in minority]))) if two else math.nan,
@@ -417,3 +421,28 @@ def test_a_scan_leaves_out_what_does_not_apply(last, labels, sentence):
     assert sentence in report.skipped["collapse"]
     assert "collapse" not in report.to_dict()["results"]
     assert report.advice == report.separation.advice
+
+
+def test_classes_drawn_at_random_have_no_minority():
+    """Of 174 to 201 samples per class some were a "minority", and of few samples always."""
+    rng, found = np.random.default_rng(0), 0
+    for _ in range(100):
+        y = torch.tensor(np.concatenate([np.arange(10), rng.integers(0, 10, 90)]))
+        result = ls.collapse(linear(np.eye(10)), (torch.eye(10, dtype=torch.float64)[y] + 0.1, y))
+        if len(result.minority) < 10:
+            found += 1
+            continue
+        assert "minority" not in f"{result} {result.table()}"
+        assert "largest first" not in result.section().charts[0].scale_label
+    assert found <= 4  # of a hundred draws, by a rule that errs once in a hundred
+
+
+def test_a_minority_is_clearly_smaller():
+    y = torch.tensor(np.repeat(np.arange(4), [60, 60, 40, 40]))
+    head, data = linear(np.eye(4)), (torch.eye(4, dtype=torch.float64)[y] + 0.1, y)
+    assert ls.collapse(head, data).minority.tolist() == [0, 1, 2, 3]  # 4 % of draws are like it
+    for counts, minority in {(60, 60, 40, 40): [2, 3], (60, 60, 41, 41): [0, 1, 2, 3]}.items():
+        given = ls.collapse(head, data, counts=counts)
+        assert given.minority.tolist() == minority
+        name = "minority cosine" if len(minority) == 2 else "mean cosine"
+        assert f"{name} of classifiers" in given.table()["metric"].tolist()

@@ -25,10 +25,18 @@ def test_with_equal_folds_it_is_the_textbook_jackknife():
     folds = np.arange(80) % 8
     whole = np.array([data.var()])
     without = np.array([[data[folds != f].var()] for f in range(8)])
-    found = jackknife(whole, without, np.full(8, 8.0))
+    found = jackknife(np.vstack([whole, without]), np.full(8, 8.0), np.full(8, 8 / 7))
     pseudo = 8 * whole - 7 * without
     assert found.centre == pytest.approx(pseudo.mean(axis=0))
     assert found.error == pytest.approx(pseudo.std(axis=0, ddof=1) / math.sqrt(8))
+
+
+def test_what_is_linear_in_the_noise_is_found_exactly_from_unequal_folds():
+    growth = np.array([1.1, 1.2, 1.15, 1.3])
+    values = 2.0 + 3.0 * np.concatenate([[1.0], growth])[:, None]
+    found = jackknife(values, np.array([5.0, 3.0, 4.0, 6.0]), growth)
+    assert found.centre == pytest.approx([2.0])
+    assert found.error == pytest.approx([0.0], abs=1e-12)
 
 
 def layers(seed, samples, classes=4, dim=12, tie=1.0):
@@ -61,6 +69,13 @@ def test_intervals_cover_and_the_bias_is_gone():
     assert 0.9 <= np.mean(held) <= 0.995
     assert np.mean(rho) >= 0.9
     assert np.median(estimates, axis=0) == pytest.approx(1, abs=0.08)
+
+
+def test_many_small_classes_leave_no_bias():
+    # Of ten samples a fold takes one here and four there, and D of the samples is far too small.
+    found = [estimate_population(layers(seed, 10, classes=20, dim=400)[0]) for seed in range(20)]
+    inverse = np.mean([1 / each.values for each in found], axis=0)
+    assert inverse * [6.0, 3.0, 1.5] == pytest.approx(np.ones(3), abs=0.05)
 
 
 def test_classes_that_cannot_be_told_apart_leave_the_end_open():

@@ -1,9 +1,8 @@
 """What the samples say about the population they were drawn from: D̂, ρ and r with intervals.
 
-D of a sample is biased low: the noise of the class means adds to SSb. In one dimension
-1/D_n = 1/D + 1/n_k exactly, and 1/D stays nearly linear in 1/n in general, so the jackknife is of
-1/D, over folds of unequal size (Busing et al. 1999). Where even the weakest contrast of the class
-means is not certain, D has no upper end.
+D of a sample is biased low: the noise of the class means adds to SSb. With SSw over n_k − 1, 1/D is
+nearly linear in 1/n, so the jackknife is of that, over folds of unequal size (Busing et al. 1999).
+Where even the weakest contrast of the class means is not certain, D has no upper end.
 """
 
 from __future__ import annotations
@@ -46,16 +45,18 @@ class Estimate:
         return np.asarray(np.linalg.norm(self.influence, axis=0))
 
 
-def jackknife(values: FloatArray, deleted: FloatArray, ratios: FloatArray) -> Estimate:
-    """Estimate what ``values`` (L,) tend to; ``deleted`` (F, L) leave out a share 1/h_f each.
+def jackknife(values: FloatArray, ratios: FloatArray, growth: FloatArray) -> Estimate:
+    """Estimate what θ tends to with unlimited samples, from ``values`` (1 + F, L).
 
-    Pseudo-values are h_f θ − (h_f − 1) θ₍₋f₎, the estimate is F θ − Σ (1 − 1/h_f) θ₍₋f₎, and its
-    squared error the mean of (pseudo − estimate)²/(h_f − 1).
+    The first row is of all samples, the others leave out a share 1/h_f each, whereby noise grows
+    by g_f. Where θ is linear in the noise, each fold says p_f = θ − (θ₍₋f₎ − θ)/(g_f − 1). The
+    estimate m is their mean with weights 1/h_f, its squared error the mean of
+    (p_f − m)² (g_f − 1)² (h_f − 1). With g_f = h_f/(h_f − 1) it is that of Busing et al. 1999.
     """
-    folds, h = len(ratios), ratios[:, None]
-    centre = folds * values - ((1 - 1 / h) * deleted).sum(axis=0)
-    pseudo = h * values - (h - 1) * deleted
-    return Estimate(centre, (pseudo - centre) / np.sqrt(folds * (h - 1)))
+    h, noise, folds = ratios[:, None], growth[:, None] - 1, len(ratios)
+    pseudo = values[0] - (values[1:] - values[0]) / noise
+    centre = np.average(pseudo, axis=0, weights=1 / ratios)
+    return Estimate(centre, (pseudo - centre) * noise * np.sqrt((h - 1) / folds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,16 +208,16 @@ def estimate_population(parts: Sequence[ClassFuzziness]) -> Population | None:
     None where there are too few samples for any interval, or D has no logarithm.
     """
     values = np.array([part.value for part in parts])
-    deleted = np.stack([part.deleted for part in parts], axis=1)
+    unbiased = np.stack([part.unbiased for part in parts], axis=1)
     contrasts = np.stack([part.contrasts for part in parts], axis=1)
-    ratios, samples = parts[0].ratios, int(parts[0].counts.min())
-    curves = log_or_nan(np.vstack([values, deleted]))
-    if len(curves) < 3 or not (np.isfinite(curves).all() and np.isfinite(ratios).all()):
+    ratios, growth, samples = parts[0].ratios, parts[0].growth, int(parts[0].counts.min())
+    curves = log_or_nan(np.vstack([values, unbiased]))
+    if len(ratios) < 2 or not (np.isfinite(curves).all() and np.isfinite(ratios).all()):
         return None
-    inverse = jackknife(1 / values, 1 / deleted, ratios)
+    inverse = jackknife(1 / unbiased, ratios, growth)
     width = _quantile(inverse.influence, 0.5 + LEVEL / 2) * inverse.error
     with np.errstate(divide="ignore", invalid="ignore"):
-        weakest = jackknife(contrasts[0], contrasts[1:], ratios)
+        weakest = jackknife(contrasts, ratios, growth)
         certainty = weakest.centre / weakest.error
         closed = (certainty > CERTAIN) & (inverse.centre > width)
         estimates = np.where(inverse.centre > 0, 1 / inverse.centre, np.inf)

@@ -42,7 +42,10 @@ class ClassFuzziness:
     rank: int  # of SSb
     deleted: NDArray[np.float64]  # D without each fold in turn, shape (≤ F,); empty without folds
     ratios: NDArray[np.float64]  # all samples over those left out, shape (≤ F,)
-    contrasts: NDArray[np.float64]  # the weakest class contrast: of all, then without each fold
+    growth: NDArray[np.float64]  # of the noise in class means without each fold, shape (≤ F,)
+    # Of all samples, then without each fold, shape (1 + ≤ F,):
+    unbiased: NDArray[np.float64]  # D with SSw^k over n_k − 1
+    contrasts: NDArray[np.float64]  # the weakest class contrast
 
 
 class ClassScatter(Statistic):
@@ -161,6 +164,7 @@ class ClassScatter(Statistic):
         within = torch.where(span.kept.permute(1, 2, 0) > 0, squares, 0.0).sum(dim=1).T
         classwise = within / counts.clamp(min=1)
         values = classwise @ span.weights
+        unbiased = within / (counts - 1).clamp(min=1) @ span.weights
         # Below this D is the rounding of float64 sums: every sample sits on its class mean.
         values[values < 1 / LARGEST] = 0
         # Without a class of two samples there is no spread, and D would be 0 for want of data.
@@ -170,6 +174,10 @@ class ClassScatter(Statistic):
         spread = (span.class_means - span.class_means.mean(dim=0)).norm()
         if not bool(spread > 1e-13 * (span.shift.norm() + span.class_means.norm())):
             values[:] = torch.nan
+        # A fold takes more of one class than of another. Noise that is small against the distances
+        # of the means adds up as the mean of 1/n_k, large noise as 1 over the mean of n_k: take the
+        # middle of both.
+        noise = (span.weights / counts.clamp(min=1)).sum(dim=1) / samples
         order = np.argsort(np.array(self.classes))
         return ClassFuzziness(
             value=float(values[0]),
@@ -180,6 +188,8 @@ class ClassScatter(Statistic):
             rank=span.rank,
             deleted=values[1:].numpy(),
             ratios=(samples[:1] / (samples[0] - samples[1:])).numpy(),
+            growth=(noise[1:] / noise[0]).sqrt().numpy(),
+            unbiased=torch.where(values.isnan(), torch.nan, unbiased).numpy(),
             contrasts=span.contrasts.cpu().numpy(),
         )
 

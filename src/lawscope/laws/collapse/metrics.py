@@ -15,7 +15,7 @@ from scipy.spatial.distance import pdist
 
 from lawscope.arrays import FloatArray, IntArray
 
-SURELY = 1e-3  # how probable differences in size would be by chance
+SURELY = 0.01  # how probable differences in size would be by chance
 
 
 class NC1(NamedTuple):

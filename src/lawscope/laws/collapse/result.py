@@ -65,7 +65,7 @@ class Collapse(LawResult):
         minority: positions in ``classes`` of the minority: the smallest size in
             ``training_counts`` or, if one class alone has it, all below the mean; of classes of
             which the largest is at least 1.5 times as large. All classes where there are none, or
-            where sizes differ by no more than samples drawn at random do (χ² at 0.1 %).
+            where sizes differ by no more than samples drawn at random do (χ² at 1 %).
         minority_cosine: mean cosine between minority ``classifiers`` and centred ``means``.
         energies: (E_W, E_H) as in the constraint of the Layer-Peeled Model.
         centred_energies: the same after the mean row and the mean feature h̄ are taken off.
