@@ -27,15 +27,17 @@ def make_parts(values, spread=0.01, *, bias=1.0, open_stations=(), samples=100, 
     parts = []
     for i, value in enumerate(values):
         theta, pseudo = bias / value, (1 + spread * noise[:, i]) / value
+        # Pseudo-values are F θ − (F − 1) θ₍₋f₎.
+        without = (folds * theta - pseudo) / (folds - 1)
         weakest = 0.0 if i in open_stations else 1.0
         contrasts = weakest + 0.1 * noise[:, i] / (folds - 1)
         parts.append(
             SimpleNamespace(
                 value=1 / theta,
-                # Pseudo-values are F θ − (F − 1) θ₍₋f₎.
-                deleted=(folds - 1) / (folds * theta - pseudo),
+                unbiased=1 / np.array([theta, *without]),
                 contrasts=np.array([weakest, *contrasts]),
                 ratios=np.full(folds, float(folds)),
+                growth=np.full(folds, folds / (folds - 1)),
                 counts=np.array([samples, 2 * samples]),
             )
         )

@@ -109,7 +109,7 @@ def test_a_law_that_holds_here_is_not_said_to_hold_elsewhere_while_a_station_is_
     unclear = make_population(line, open_stations=[0])
     assert unclear.settled.tolist() == [False] + [True] * 7
     assert unclear.verdict == "cannot be told"
-    assert "at one station they do not tell all classes apart" in unclear.reason
+    assert "at 1 station not all classes can be told apart" in unclear.reason
     # Refuted all the same where one of the conditions is certainly false.
     assert make_population(1 / line, bias=1.5).verdict == "does not hold"
     assert make_population(1 / line, open_stations=[7]).verdict == "does not hold"
@@ -267,7 +267,7 @@ LINE = -0.02 * np.arange(10)
 @pytest.mark.parametrize(
     ("curve", "noise", "verdict", "said"),
     [
-        (LINE, 1e-4, "holds", "r = -1.0000"),
+        (LINE, 1e-4, "holds", "r = −1.000 ["),
         (-LINE, 1e-4, "does not hold", "PR rises with depth, as in an untrained network"),
         (LINE * 0, 1e-2, "cannot be told", "does not settle whether PR falls"),
         (LINE + 0.1 * (np.arange(10) % 2), 1e-5, "does not hold", "progress per block is uneven"),

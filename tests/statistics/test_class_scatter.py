@@ -128,7 +128,9 @@ def test_neither_order_nor_batches_nor_strategy_change_what_intervals_are_made_o
     plain = feed(ClassScatter("held", folds), x, y, []).compute()
     other = feed(ClassScatter(strategy, folds), x[order], y[order], cuts).compute()
     assert other.ratios.tolist() == plain.ratios.tolist()
+    assert other.growth == pytest.approx(plain.growth, rel=1e-12)
     assert other.deleted == pytest.approx(plain.deleted, rel=1e-9, nan_ok=True)
+    assert other.unbiased == pytest.approx(plain.unbiased, rel=1e-9, nan_ok=True)
     # A least eigenvalue is as exact as the largest.
     size = float(x.square().sum())
     assert other.contrasts == pytest.approx(
@@ -160,7 +162,7 @@ def test_the_interval_of_a_class_of_one_sample_is_near_its_value(strategy):
     x += torch.randn(4, 16, dtype=torch.float64, generator=generator)[y]
     y[0] = 9
     part = feed(ClassScatter(strategy, folds=8), x, y, [100]).compute()
-    found = jackknife(np.array([1 / part.value]), 1 / part.deleted[:, None], part.ratios)
+    found = jackknife(1 / part.unbiased[:, None], part.ratios, part.growth)
     assert abs(found.centre - 1 / part.value) < 2 * found.error
 
 
