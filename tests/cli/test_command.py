@@ -130,6 +130,20 @@ def test_npz_and_image_folders(lawscope, tmp_path):
     assert "bad.png" in err
 
 
+def test_demo_of_rare_classes_tells_a_story_and_writes_the_page(lawscope, tmp_path):
+    small = ("--common", 60, "--rare", 2, "--depth", 3, "--epochs", 3, "--seeds", 2)
+    code, out, err = lawscope("demo-imbalanced", *small, "--out", "d")
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert "60 training images each of T-shirt/top" in told
+    assert told.index("Training 2 networks on the data as it is") < told.index("as it is 1.00")
+    assert "report: d" in out
+    assert (tmp_path / "d" / "report.html").exists()
+    code, out, err = lawscope("demo-imbalanced", *small, "--json")
+    assert json.loads(out)["counts"][-1] == 2
+    assert "Training 2 networks" in err
+
+
 def test_demo_trains_and_reports(lawscope, tmp_path):
     code, out, err = lawscope("demo", "--epochs", 3, "--per-class", 20, "--depth", 5, "--out", "d")
     assert code == 0, err

@@ -195,7 +195,7 @@ def test_oversampling_is_advised_where_the_model_merges_rare_classes():
     rate = float(re.match(r"Sample classes 3, 4, 5 over ([\d.]+) times as often", said)[1])
     # At that rate, and not at nine tenths of it, the model keeps them apart.
     for times, phase in ((1.02 * rate, "separated"), (0.9 * rate, "collapsed")):
-        again = ls.peel([1000] * 3 + [10 * times] * 3, *result.energies)
+        again = ls.peel([1000] * 3 + [10 * times] * 3, *result.centred_energies)
         assert again.groups[-1].phase == phase
     _, said = collapse_advice(*collapsed([1000] * 3 + [500] * 3))
     assert said == ""

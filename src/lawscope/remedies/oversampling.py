@@ -129,7 +129,8 @@ def oversampling_weights(
 
     Args:
         counts: samples per class, in the order of the labels.
-        weight_energy: E_W; ``ls.collapse(model, loader).energies`` reads both off a network.
+        weight_energy: E_W; ``ls.collapse(model, loader).centred_energies`` reads both off a
+            network, without the mean that all features share and that separates nothing.
         feature_energy: E_H.
         margin: how far above the threshold to go, 0.005 for half a percent.
 

@@ -160,17 +160,17 @@ class _Writer:
             yield ""
             yield self.key_numbers(section.numbers)
         chart = section.charts[0] if section.charts else None
-        if isinstance(chart, Curve) and len(chart.values):
+        main = [each for each in section.tables if each.main]  # says what rows of a curve would
+        if isinstance(chart, Curve) and len(chart.values) and not main:
             yield ""
             yield self.curve(chart)
         elif isinstance(chart, Bars) and len(chart.values):
             yield ""
             yield self.text(chart.title, "dim")
             yield self.bars(chart)
-        for each in section.tables:
-            if each.main:
-                yield ""
-                yield self.table(each)
+        for each in main:
+            yield ""
+            yield self.table(each)
         yield from self.sentences("advice", "{}.", section.advice)
         yield from self.sentences("findings", "-", section.findings)
         yield from self.sentences("warnings", "!", section.warnings)

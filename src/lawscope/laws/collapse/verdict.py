@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.errors import LawscopeWarning
+from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.formatting import number, percent
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.collapse.metrics import NC1, pairs_of
 from lawscope.laws.collapse.result import Collapse, Predicted
 from lawscope.theory.layer_peeled.peel import peel
+from lawscope.theory.layer_peeled.peeled import Peeled
 from lawscope.theory.layer_peeled.thresholds import collapse_floor
 
 SPREAD = 0.1  # D/K: within-class variance a tenth of the between-class variance per direction
@@ -92,14 +94,29 @@ def advise_collapse(result: Collapse) -> tuple[str, ...]:
         return ()
     counts = result.training_counts
     rare = set(np.flatnonzero(counts.max() >= CLEARLY * counts).tolist())
-    phases = enumerate(result.phases)
-    doomed = [k for k, phase in phases if k in rare and phase in ("collapsed", "vanished")]
+    expected = _predict(result)
+    phases = {} if expected is None else {group.count: group.phase for group in expected.groups}
+    doomed = [k for k in sorted(rare) if phases.get(counts[k]) in ("collapsed", "vanished")]
     sentences = [*_oversample(result, doomed), *_smoothing(result, doomed)]
     for group in merged_classes(result.classifier_cosines):
         if not set(group) <= set(doomed):
             sentences.append(_separate(result, group, set(group) <= rare))
     sentences += _train_head(result)
     return tuple(sentences[:3])
+
+
+def _predict(result: Collapse, **loss: Any) -> Peeled | None:
+    """Return the optimum at the energies of what tells classes apart.
+
+    The mean feature and the mean classifier give all classes the same logit; with them in the
+    energies the model expects classes to stay apart that merge in trained networks.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LawscopeWarning)  # the prediction has warned already
+        try:
+            return peel(result.training_counts, *result.centred_energies, **loss)
+        except LawscopeError:  # energies without an optimum
+            return None
 
 
 def merged_classes(cosines: FloatArray) -> list[list[int]]:
@@ -116,7 +133,8 @@ def _oversample(result: Collapse, doomed: Sequence[int]) -> list[str]:
     if len(doomed) < 2:
         return []
     counts = result.training_counts
-    floor = collapse_floor(counts, *result.energies, precision=QUOTED)
+    energies = result.centred_energies
+    floor = collapse_floor(counts, *energies, precision=QUOTED)
     rates = np.maximum(1.0, floor / counts)[list(doomed)]
     low, high = f"{rates.min():.2g}", f"{rates.max():.2g}"
     if rates.min() < LEAST_RATE:
@@ -128,8 +146,8 @@ def _oversample(result: Collapse, doomed: Sequence[int]) -> list[str]:
         "as often, or weight their loss by as much (lawscope.oversampling_weights): they "
         f"{now} (mean cosine {mean:.2f}, accuracy {result.class_accuracy[list(doomed)].mean():.0%})"
         f", as the Layer-Peeled Model predicts for classes below {floor:.3g} samples at the "
-        f"energies of this network (E_W = {result.energies.weight:.3g}, "
-        f"E_H = {result.energies.feature:.3g})."
+        f"centred energies of this network (E_W = {energies.weight:.3g}, "
+        f"E_H = {energies.feature:.3g})."
     ]
 
 
@@ -137,12 +155,8 @@ def _smoothing(result: Collapse, doomed: Sequence[int]) -> list[str]:
     """Advise label smoothing where it would keep all classes apart."""
     if len(doomed) < 2:
         return []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LawscopeWarning)  # the prediction has warned already
-        smoothed = peel(
-            result.training_counts, *result.energies, loss="label_smoothed", smoothing=SMOOTHING
-        )
-    if not all(group.phase == "separated" for group in smoothed.groups):
+    smoothed = _predict(result, loss="label_smoothed", smoothing=SMOOTHING)
+    if smoothed is None or any(group.phase != "separated" for group in smoothed.groups):
         return []
     cosine = float(pairs_of(smoothed.cosines, doomed).mean())
     return [
