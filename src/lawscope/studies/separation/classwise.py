@@ -2,7 +2,7 @@
 
 ``lawscope study run separation/classwise``: figure 8 of He & Su 2023. D^k = Tr(SSw^k SSb⁺) of every
 class k in the 8-layer network of ``separation/optimizers`` (Adam, Fashion-MNIST), each with its own
-line, interval and verdict: 5 trainings of 600 epochs that the two studies share; one seed.
+line and verdict: 5 trainings of 600 epochs that the two studies share; one seed.
 """
 
 from __future__ import annotations
