@@ -44,7 +44,9 @@ def test_scan_a_file(lawscope, tmp_path):
     code, out, err = lawscope("scan", "net.py")
     assert code == 0, err
     assert "layer4" in out
-    assert "advice" in out
+    # The network has learned nothing: that is said, and nothing advised.
+    assert "The network is right on" in " ".join(out.split())
+    assert "advice" not in out
     assert "report: lawscope-report/report.html" in out
     page = (tmp_path / "lawscope-report" / "report.html").read_text()
     assert "layer4.relu" in page
@@ -451,6 +453,6 @@ def test_two_samples_per_class_cannot_be_told(lawscope):
     code, out, _ = lawscope("demo", "--depth", 4, "--epochs", 1, "--per-class", 2, "--json")
     assert code == 0
     law = json.loads(out)["results"]["separation"]
-    assert law["verdict"] == "cannot be told"
-    assert "too few for an interval" in law["reason"]
-    assert "nan" not in " ".join(law["advice"])
+    beyond = law["population"]
+    assert beyond is None or beyond["verdict"] == "cannot be told"
+    assert law["advice"] == []
