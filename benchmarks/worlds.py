@@ -74,8 +74,9 @@ def _list_gaussian() -> Iterator[Cell]:
     grid = itertools.product((20, 100, 3072), SPECTRA, (2, 10, 50), SAMPLES)
     for dim, spectrum, classes, samples in grid:
         size = dim * classes**2 * samples
-        # As many as a minute or two of one core allow.
-        trials = 200 if size < 1e7 else 100 if size < 6e7 else 40 if size < 2e8 else 20
+        # As many as a minute or two allow; for the largest cells a few minutes.
+        most = 200 if dim == 20 else 100
+        trials = most if size < 1e7 else 100 if size < 6e7 else 40 if size < 2e8 else 20
         make = partial(make_gaussian, dim, SPECTRA[spectrum], (samples,) * classes)
         yield Cell(f"d = {dim}", f"{spectrum}, K = {classes}", samples, trials, make)
 
@@ -93,7 +94,7 @@ def _list_others() -> Iterator[Cell]:
             "t with 3 degrees": partial(make_gaussian, 100, 0, equal, tails=3),
         }
         for world, make in worlds.items():
-            yield Cell("others", world, samples, 200, make)
+            yield Cell("others", world, samples, 100, make)
 
 
 def _list_real() -> Iterator[Cell]:
