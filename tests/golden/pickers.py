@@ -116,8 +116,5 @@ def numbers_of_balance(result):
 
 
 def numbers_of_study(result):
-    """Every number that ``measure`` returned under the network's own protocol.
-
-    Verdicts were recorded too; studies judge by other words since, so they are not compared.
-    """
+    """Every number that ``measure`` returned under the network's own protocol."""
     return {**result.numbers.get("network", {}), "status": result.status}

@@ -201,6 +201,16 @@ def test_oversampling_is_advised_where_the_model_merges_rare_classes():
     assert said == ""
 
 
+def test_rare_classes_that_will_merge_are_named_before_they_have():
+    counts = [1000] * 3 + [10] * 3
+    apart = ls.peel([1] * 6, 1.0, 5.0)
+    model, (x, y) = collapsed(counts)
+    model[1].weight.data = torch.tensor(apart.weights(), dtype=torch.float32)
+    x = torch.tensor(apart.features(), dtype=torch.float32)[y] + 0.02 * torch.randn(len(y), 6)
+    _, said = collapse_advice(model, (x, y))
+    assert "are about to share one classifier (mean cosine −0.20" in said
+
+
 def test_oversampling_is_not_advised_for_classes_of_nearly_the_same_size():
     counts = [200, 190, 180, 174]
     model, data = collapsed(counts, energies=(0.01, 0.01), noise=0.001)

@@ -79,12 +79,15 @@ def test_many_small_classes_leave_no_bias():
 
 
 def test_classes_that_cannot_be_told_apart_leave_the_end_open():
-    parts, _ = layers(0, samples=10, tie=0.01)
-    found = estimate_population(parts)
-    assert np.isinf(found.interval[:, 1]).all()
-    assert not found.settled.any()
-    assert found.needed > 10
-    assert found.fit.interval["pearson"] == (-1.0, 1.0)
+    found = [estimate_population(layers(seed, samples=20, tie=0.01)[0]) for seed in range(40)]
+    closed = np.array([np.isfinite(each.interval[:, 1]) for each in found])
+    # Two classes of the same mean look apart by chance now and then.
+    assert closed.mean() < 0.1
+    for each in found:
+        assert not each.settled.all()
+        assert each.needed > 20
+        if not np.isfinite(each.interval[:, 1]).any():
+            assert each.fit.interval["pearson"] == (-1.0, 1.0)
 
 
 def test_fewer_features_than_contrasts_do_not_leave_every_end_open():

@@ -19,8 +19,6 @@ import lawscope as ls
 from lawscope.data.batches import Batch
 from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.laws.line import fit_line
-from lawscope.laws.separation.verdict import advise
 
 mpl.use("Agg")
 CASE = cases.CASES[0]
@@ -450,6 +448,3 @@ def test_stations_are_shown_after_the_layers_they_complete():
     broken = replace(result, fit=replace(result.fit, half_life=math.inf))
     assert "half-life ∞" in str(broken)
     assert "half-life ∞" in str(broken.fit)
-    rising = fit_line(np.array([1.0, 4.0, 1.0, 0.9]))
-    uneven = replace(result, verdict="does not hold", fit=rising, replicates=None)
-    assert "'conv1 → relu' leaves the line most" in advise(uneven)[0]

@@ -14,7 +14,7 @@ from lawscope.laws.collapse.metrics import NC1
 from lawscope.laws.collapse.verdict import judge_collapse, merged_classes
 from lawscope.laws.line import Replicates, fit_line, half_life
 from lawscope.laws.next_token import verdict as next_token
-from lawscope.laws.separation.verdict import RULE, advise, judge, judge_population
+from lawscope.laws.separation.verdict import RULE, judge, judge_population
 
 NOISE = np.random.default_rng(0).normal(size=(8, 12))
 
@@ -129,57 +129,6 @@ def test_what_is_read_off_the_curve_of_the_population_has_students_interval():
     assert np.isnan(unclear.interval_of(lambda c: c)).tolist() == [[True] + [False] * 5] * 2
 
 
-def advice(curve, spread=0.01, others=None, counts=(100, 100), again=None):
-    curve = np.array(curve, dtype=float)
-    again = replicates(curve, spread) if again is None else again
-    fit = fit_line(np.exp(curve), again)
-    result = SimpleNamespace(
-        verdict=judge(fit, curve, again)[0],
-        granularity="layers",
-        shown=[f"s{i}" for i in range(len(curve))],
-        values=np.exp(curve),
-        fit=fit,
-        replicates=again,
-        granularities={"layers": fit, **(others or {})},
-        counts=np.array(counts),
-    )
-    return advise(result)
-
-
-def test_advice_on_depth_names_the_layer_after_which_nothing_happens():
-    sentence = advice([0, -1, -2, -3, -4, -3.98, -3.97, -3.96])[0]
-    assert sentence.startswith("Depth beyond layer 4 ('s4') does nothing here: the last 3 layers")
-    flat = [0, 0.1, 0.2, 0.1, 0.3]
-    assert "does not lower D (from 1 to 1.35), as if untrained: check" in advice(flat)[0]
-    merged = advice(flat, counts=(500, 5))[0]
-    assert "rare classes had merged (there are between 5 and 500 samples per class)" in merged
-
-
-def test_advice_on_balance_both_ways():
-    assert "train longer" in advice([0, -3, -6, -9, -9.3, -9.6, -9.9])[0]
-    assert "unfreeze it" in advice([0, -0.3, -0.6, -0.9, -4, -7, -10])[0]
-
-
-def test_advice_on_granularity_risers_and_samples():
-    straight = fit_line(np.exp(-np.arange(6.0)))
-    said = advice([0, -0.2, -0.2, -2, -2.1, -4, -4.2, -7], others={"blocks": straight})
-    assert any("By blocks the line is straighter" in s for s in said)
-    assert any("2 layers raise D: 's2', 's4'." in s for s in advice([0, -2, -1, -4, -3, -6]))
-    curve = -0.5 * np.arange(8)
-    biased = Replicates(curve - 0.05 + 0.001 * NOISE[:, :8])
-    assert "as few as 7" in advice(curve, counts=(7, 20), again=biased)[-1]
-
-
-def test_advice_names_where_an_uneven_curve_leaves_its_line():
-    curve = [0, -1, -2, -3, -6, -6.5, -7, -7.5, -8, -12]
-    said = advice(curve, spread=0.1)[0]
-    assert said.startswith("D falls, but unevenly: 's8' leaves the line most, with 4.39")
-
-
-def test_a_law_that_holds_is_the_advice():
-    assert advice(-0.5 * np.arange(8))[0].startswith("The law holds: each layer keeps about 61%")
-
-
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
@@ -246,19 +195,16 @@ def measured(curve, noise=1e-4, folds=5):
     return fit_line(np.exp(curve), replicates), curve, replicates
 
 
-def advice_on_tokens(curve, verdict, n=10_000, control=None):
+def facts_of_tokens(curve, control=None):
     fit, curve, replicates = measured(curve)
     result = SimpleNamespace(
-        verdict=verdict,
         blocks=["embedding", *(f"h.{i}" for i in range(len(curve)))],
         pr=np.exp([0, *curve]),
         fit=fit,
         replicates=replicates,
-        n=n,
-        d=16,
         control=control,
     )
-    return next_token.advise(result)
+    return next_token.find_facts(result)
 
 
 LINE = -0.02 * np.arange(10)
@@ -300,7 +246,7 @@ def test_a_bend_at_the_end_is_named(last, blocks, side):
     bend = next_token.find_bend(curve, replicates)
     assert bend.blocks == blocks
     assert bend.share == pytest.approx(last[-1] / 0.18, rel=0.05)
-    said = advice_on_tokens(curve, "holds")
+    said = facts_of_tokens(curve)
     assert any(f"{side} the line" in sentence and "'h.9'" in sentence for sentence in said)
 
 
@@ -313,12 +259,8 @@ def test_a_straight_line_has_no_bend():
     assert next_token.find_bend(curve, None) is None
 
 
-def test_advice_on_next_tokens_rests_on_numbers():
-    said = advice_on_tokens
-    assert said(LINE, "holds")[0].startswith("The law holds: each block keeps about 98.02%")
-    assert "check that the weights were loaded" in said(-LINE, "does not hold")[0]
-    assert said(-LINE, "cannot be told", n=100)[0].startswith("Measure 700 tokens more")
+def test_findings_on_next_tokens_rest_on_numbers():
     control = SimpleNamespace(fit=measured(-LINE)[0])
-    assert "untrained has r = 1.000" in said(LINE, "holds", control=control)[-1]
+    assert any("untrained has r = 1.000" in each for each in facts_of_tokens(LINE, control))
     uneven = LINE + 0.1 * (np.arange(10) == 4)
-    assert "'h.4' leaves the line most" in said(uneven, "does not hold")[0]
+    assert "'h.4' leaves the line most" in facts_of_tokens(uneven)[-1]

@@ -74,7 +74,11 @@ def test_measured_is_the_law_on_the_run(shelf):
     training = sweep(NET, [1e-2])[0]
     numbers, law = measured(Lab({}, shelf), training), Lab({}, shelf).separation(training)
     assert numbers["D"] == law.values.tolist()
-    assert numbers["r"] == law.fit.pearson
+    assert (numbers["r"], numbers["rho"]) == (law.fit.pearson, law.fit.rho)
+    # On all of the data that there is: nothing is estimated.
+    assert numbers["verdict"] == law.verdict
+    assert law.population is None
+    assert (numbers["D_interval"], numbers["interval"]) == (None, {})
     untrained = measured(Lab({}, shelf), training, epoch=0)
     unseen = measured(Lab({}, shelf), training, split="test")
     assert numbers["D"][0] == untrained["D"][0] != unseen["D"][0]

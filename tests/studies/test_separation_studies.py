@@ -227,9 +227,11 @@ def test_class_values_are_those_of_the_definition(memory):
         features = next(iter(run.network().children()))(run.samples.x)
     whole = oracles.fuzziness(features, run.samples.y)
     assert np.mean([each["D"][1] for each in numbers["classes"]]) == pytest.approx(whole, rel=1e-6)
+    assert numbers["sum_error"] < 1e-9
     for each in numbers["classes"]:
-        logs = np.log(each["D"])
-        assert each["r"] == pytest.approx(np.corrcoef(np.arange(len(logs)), logs)[0, 1])
+        logs, index = np.log(each["D"]), np.arange(len(each["D"]))
+        assert each["r"] == pytest.approx(np.corrcoef(index, logs)[0, 1])
+        assert each["rho"] == pytest.approx(math.exp(np.polyfit(index, logs, 1)[0]))
 
 
 def test_noise_on_weights_by_hand(memory):
