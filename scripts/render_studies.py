@@ -134,16 +134,18 @@ def _list_coverage(rows: list[dict[str, Any]]) -> list[list[str]]:
         cells = [row["world"], str(row["samples"]), str(row["trials"])]
         for name, (all_, share, of_share) in COVERED.items():
             worst = [_covered(row["D_worst"])] if name == "D̂" else []
-            cells += [_covered(row[all_]), *worst, f"{row[share]:.0%}", _covered(row[of_share])]
+            given = _covered(row[of_share], many=row["trials"] * row[share] >= FEW)
+            cells += [_covered(row[all_]), *worst, f"{row[share]:.0%}", given]
         said = (row[verdict] for verdict in ("holds", "does not hold", "cannot be told"))
         table.append([*cells, " / ".join(f"{100 * share:.0f}" for share in said), row["truth"]])
     return table
 
 
-def _covered(share: float | None) -> str:
+def _covered(share: float | None, many: bool = True) -> str:
     if share is None:
         return "–"
-    return f"{share:.1%}" if share >= 0.9 else f"**{share:.1%}**"
+    text = f"{share:.1%}" if many else f"({share:.0%})"
+    return f"**{text}**" if many and share < 0.9 else text
 
 
 def _count_coverage(rows: list[dict[str, Any]]) -> list[list[str]]:
