@@ -4,10 +4,12 @@
     python scripts/render_studies.py --check   # exit code 1 where they differ from the results
 
 The tables stand between two comments: ``<!-- claims: separation -->``, ``<!-- questions: … -->`` or
-``<!-- checks: … -->``, for a table of the paper ``<!-- table: collapse/oversampling -->``, or
-``<!-- bench -->``, and ``<!-- end -->``. The bench comes from ``results/bench.json``, which ``make
-bench`` writes, everything else from ``results/<family>.json``, which ``lawscope study run`` writes
-and ``lawscope study judge`` judges again.
+``<!-- checks: … -->``, for a table of the paper ``<!-- table: collapse/oversampling -->``, for the
+intervals ``<!-- coverage: d = 20 -->`` or ``<!-- coverage -->``, or ``<!-- bench -->``, and
+``<!-- end -->``. The bench comes from ``results/bench.json``, which ``make bench`` writes, coverage
+from ``results/coverage.json``, which ``make coverage`` writes, everything else from
+``results/<family>.json``, which ``lawscope study run`` writes and ``lawscope study judge`` judges
+again.
 """
 
 from __future__ import annotations
@@ -17,16 +19,26 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from lawscope.studies.registry import find
 from lawscope.studies.result import StudyResult, load_results, measured_text
 from lawscope.studies.study import AUTHORS, NETWORK, VERDICTS, Judged
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/studies.md", "docs/benchmarks.md")
+PAGES = ("README.md", "docs/studies.md", "docs/benchmarks.md", "docs/intervals.md")
 FAMILIES = ("separation", "peeled", "collapse", "next-token")
 TABLE = re.compile(r"(<!-- table: ([\w-]+)/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BENCH = re.compile(r"(<!-- bench -->\n).*?(<!-- end -->)", re.DOTALL)
+COVERAGE = re.compile(r"(<!-- coverage(?:: ([^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
+# Coverage over all trials, the share of trials (of stations, for D̂) that give an interval (with two
+# ends, for D̂), and coverage of those.
+COVERED = {
+    "D̂": ("D", "D_closed", "D_of_closed"),
+    "ρ": ("rho", "rho_given", "rho_of_given"),
+    "r": ("pearson", "pearson_given", "pearson_of_given"),
+}
+FEW = 20  # intervals in a cell that are too few for a coverage
 # Every list of sentences, and the title of what is said of them.
 LISTS = {"claims": "verdict", "questions": "answer", "checks": ""}
 PROTOCOLS = {AUTHORS: "measured as the authors did", NETWORK: "the network itself"}
@@ -45,7 +57,7 @@ def rendered(text: str) -> str:
     def table(found: re.Match[str]) -> str:
         return f"{found[1]}\n{_sentence_table(results_of(found[3]), found[2])}\n\n{found[4]}"
 
-    text = COUNTS.sub(_count_table, text)
+    text = COVERAGE.sub(_coverage_table, COUNTS.sub(_count_table, text))
     return BENCH.sub(_bench_table, TABLE.sub(_paper_table, PLACE.sub(table, text)))
 
 
@@ -104,6 +116,50 @@ def _bench_table(found: re.Match[str]) -> str:
         )
         lines.append("| " + " | ".join(cells) + " |")
     return f"{found[1]}\n" + "\n".join(lines) + f"\n\n{found[2]}"
+
+
+def _coverage_table(found: re.Match[str]) -> str:
+    """One row per cell of a table, or all cells counted by their coverage."""
+    rows = json.loads((ROOT / "results" / "coverage.json").read_text(encoding="utf-8"))
+    make = _count_coverage if found[2] is None else _list_coverage
+    table = make([row for row in rows if found[2] in (None, row["table"])])
+    return f"{found[1]}\n{_markdown(table)}\n\n{found[3]}"
+
+
+def _list_coverage(rows: list[dict[str, Any]]) -> list[list[str]]:
+    titles = ["world", "n", "trials", "D̂", "worst station", "two ends", "of those"]
+    titles += ["ρ", "given", "of those", "r", "given", "of those"]
+    table = [[*titles, "says holds / does not / cannot tell", "truth"]]
+    for row in rows:
+        cells = [row["world"], str(row["samples"]), str(row["trials"])]
+        for name, (all_, share, of_share) in COVERED.items():
+            worst = [_covered(row["D_worst"])] if name == "D̂" else []
+            given = _covered(row[of_share], many=row["trials"] * row[share] >= FEW)
+            cells += [_covered(row[all_]), *worst, f"{row[share]:.0%}", given]
+        said = (row[verdict] for verdict in ("holds", "does not hold", "cannot be told"))
+        table.append([*cells, " / ".join(f"{100 * share:.0f}" for share in said), row["truth"]])
+    return table
+
+
+def _covered(share: float | None, many: bool = True) -> str:
+    if share is None:
+        return "–"
+    text = f"{share:.1%}" if many else f"({share:.0%})"
+    return f"**{text}**" if many and share < 0.9 else text
+
+
+def _count_coverage(rows: list[dict[str, Any]]) -> list[list[str]]:
+    table = [["interval", "cells", "under 85 %", "85–90 %", "90–99 %", "over 99 %", "all trials"]]
+    for name, (all_, share, of_share) in COVERED.items():
+        for column, said in ((all_, ""), (of_share, " with two ends" if name == "D̂" else " given")):
+            many = [r for r in rows if column == all_ or r["trials"] * r[share] >= FEW]
+            weights = [r["trials"] * (r[share] if said else 1) for r in many]
+            pooled = sum(w * r[column] for w, r in zip(weights, many, strict=True)) / sum(weights)
+            bands = [0, 0, 0, 0]
+            for row in many:
+                bands[sum(row[column] >= end for end in (0.85, 0.9)) + (row[column] > 0.99)] += 1
+            table.append([name + said, str(len(many)), *map(str, bands), f"{pooled:.1%}"])
+    return table
 
 
 def _paper_table(found: re.Match[str]) -> str:

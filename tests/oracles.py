@@ -2,6 +2,8 @@
 
 import torch
 
+from lawscope.data.row_hash import hash_rows
+
 
 def fuzziness(features, labels, weighting="count"):
     """The definition, word for word: d×d matrices, pseudo-inverse, float64.
@@ -33,26 +35,14 @@ def shares(labels):
     return {int(k): float((labels == k).sum()) / len(labels) for k in labels.unique()}
 
 
-def deal(folds):
-    """Folds in the order in which one class's samples are dealt to them, one by one."""
-    for per_fold, run in ((8, 1), (24, 2), (96, 4), (384, 8)):
-        for _ in range(per_fold // run):
-            for fold in range(folds):
-                yield from [fold] * run
-    while True:
-        for fold in range(folds):
-            yield from [fold] * 16
-
-
-def folds_of(labels, folds):
-    """The fold of every sample."""
-    dealers = {label: deal(folds) for label in set(labels.tolist())}
-    return torch.tensor([next(dealers[label]) for label in labels.tolist()])
+def folds_of(features, folds):
+    """The fold of every sample, dealt by its own content."""
+    return torch.stack([hash_rows(row[None])[0] % folds for row in features])
 
 
 def deleted_fuzziness(features, labels, folds):
     """Fuzziness with each fold left out, measured from scratch with the weights of all data."""
-    fold, weights = folds_of(labels, folds), shares(labels)
+    fold, weights = folds_of(features, folds), shares(labels)
     return [
         fuzziness(features[fold != j], labels[fold != j], weights)
         for j in range(folds)

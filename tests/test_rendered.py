@@ -16,6 +16,15 @@ def test_tables_of_claims_are_rendered_from_the_kept_results():
 
 def test_every_link_of_the_pages_leads_somewhere():
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        for link, heading in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
             if "://" not in link:
-                assert (page.parent / link).exists(), f"{page.name} links to {link}"
+                target = page.parent / link if link else page
+                assert target.exists(), f"{page.name} links to {link}"
+                assert not heading or heading in headings_of(target), f"{page.name}: #{heading}"
+
+
+def headings_of(page):
+    """Return the names by which links find the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]

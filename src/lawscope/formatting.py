@@ -12,6 +12,7 @@ MISSING = "–"
 MOST_ENTRIES = 8  # of a list of settings that are shown
 ARROW = " → "  # between the parts of a station's name, as are dots
 _JOINTS = re.compile(rf"\.|{ARROW}")
+_WORDS = re.compile(r"[a-z]{2}")
 _PERCENT = re.compile(r"(?<=\d)%")
 _MINUS = re.compile(r"(?:(?<=^)|(?<=[\s(\[,;:<>≤≥≈]))-(?=[\d.∞])|(?<=\de)-(?=\d)")
 
@@ -22,16 +23,17 @@ def number(value: float, digits: int = 3, zero: float = 0.0) -> str:
     Example:
         >>> number(12.0), number(0.04567), number(-1.5e-7), number(float("inf"))
         ('12.0', '0.0457', '−1.50e−7', '∞')
-        >>> number(1.13e-16), number(1.13e-16, zero=1e-12)
-        ('1.13e−16', '0')
+        >>> number(99.97), number(1.13e-16), number(1.13e-16, zero=1e-12)
+        ('100', '1.13e−16', '0')
     """
     if math.isnan(value):
         return MISSING
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    size = abs(value)
-    if size <= zero:
+    if abs(value) <= zero:
         return "0"
+    # As it is after rounding: 99.96 has as many digits before the point as 100.
+    size = abs(float(f"{value:.{digits - 1}e}"))
     if not 1e-3 <= size < 1e5:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         text = f"{mantissa}e{int(exponent)}"
@@ -64,29 +66,39 @@ def signed(value: float, decimals: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage; beyond ten times the whole as a factor.
+    """Return a share as a percentage; from ten times the whole on as so many times.
 
     Example:
         >>> percent(0.452), percent(0.00417), percent(1.31), percent(252.14)
-        ('45.2 %', '0.417 %', '131 %', '× 252')
+        ('45.2 %', '0.417 %', '131 %', '252 times')
     """
     if not math.isfinite(share):
         return number(share)
-    return f"{number(100 * share)} %" if abs(share) < 10 else f"× {number(share)}"
+    return f"{number(100 * share)} %" if abs(share) < 10 else f"{number(share)} times"
 
 
 def between(
-    ends: Sequence[float] | None, write: Callable[[float], str] = number, empty: str = ""
+    ends: Sequence[float] | None,
+    write: Callable[[float], str] = number,
+    empty: str = "",
+    limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> str:
-    """Return an interval in words; ``empty`` where there is none or both ends are infinite.
+    """Return an interval in words; an end at a limit of the quantity says nothing and is left out.
+
+    ``empty`` stands where there is no interval, or one without both ends.
 
     Example:
-        >>> between((0.5, 2.0)), between((math.inf, math.inf)), between(None)
-        ('0.500 to 2.00', '', '')
-    """
-    if ends is None or any(map(math.isnan, ends)) or all(map(math.isinf, ends)):
+        >>> between((0.5, 2.0)), between((12.3, math.inf)), between((0.0, 0.4), limits=(0, math.inf))
+        ('0.500 to 2.00', 'at least 12.3', 'at most 0.400')
+        >>> between((math.inf, math.inf)), between((-1.0, 1.0), limits=(-1, 1)), between(None)
+        ('', '', '')
+    """  # noqa: E501
+    if ends is None or any(map(math.isnan, ends)):
         return empty
-    return f"{write(ends[0])} to {write(ends[1])}"
+    low, high = (("" if write(end) in map(write, limits) else write(end)) for end in ends)
+    if low and high:
+        return f"{low} to {high}"
+    return f"at least {low}" if low else f"at most {high}" if high else empty
 
 
 def count(value: int) -> str:
@@ -97,6 +109,17 @@ def count(value: int) -> str:
         '60\u202f000'
     """
     return f"{value:,}".replace(",", "\u202f")
+
+
+def many(amount: int, noun: str) -> str:
+    """Return how many there are of something.
+
+    Example:
+        >>> many(1, "class"), many(2, "class"), many(60000, "sample")
+        ('1 class', '2 classes', '60\u202f000 samples')
+    """
+    ending = "" if amount == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count(amount)} {noun}{ending}"
 
 
 def shorten(text: str, width: int, dots: str = "…") -> str:
@@ -183,6 +206,14 @@ def typeset(sentence: str) -> str:
         'r = −0.99 [−1e−3, 2], 42 % of x-1, --set a=-1'
     """
     return _MINUS.sub("−", _PERCENT.sub(" %", sentence))
+
+
+def as_sentence(words: str) -> str:
+    """Return words as a sentence; one that begins with a symbol, as "r = 1 is high.", keeps it."""
+    if not words:
+        return ""
+    first = words[0].upper() if _WORDS.match(words) else words[0]
+    return f"{first}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"
 
 
 def describe_settings(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ _HOMES = (
     "lawscope.laws.report",
     "lawscope.remedies.depth",
     "lawscope.remedies.oversampling",
+    "lawscope.remedies.rescue",
     "lawscope.remedies.transfer_balance",
     "lawscope.studies.result",
     "lawscope.theory.layer_peeled.local_search",

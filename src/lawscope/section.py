@@ -54,6 +54,7 @@ class Curve:
     stations: Sequence[str]  # names, in the order the data meets them, shape (L,)
     values: FloatArray  # shape (L,)
     interval: FloatArray | None = None  # 95 %, shape (L, 2), NaN where there is none
+    estimate: FloatArray | None = None  # for the population; the interval is then of this
     fitted: FloatArray | None = None  # the line, NaN at stations that it leaves out
     control: FloatArray | None = None  # the same quantity of the untrained network
     control_fitted: FloatArray | None = None

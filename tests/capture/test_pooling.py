@@ -36,7 +36,7 @@ def test_a_mask_with_other_positions_is_named(pooling):
     x, mask, y = padded()
     batches = [{"inputs": x, "attention_mask": mask, "labels": y}]
     stations = ["input", "a", "b"]
-    with pytest.warns(ls.LawscopeWarning, match=r"2 station\(s\) have other token .*'a', 'b'"):
+    with pytest.warns(ls.LawscopeWarning, match=r"at 2 stations with other token .*'a', 'b'"):
         result = ls.separation(
             Prefixed(), batches, stations=stations, pooling=pooling, uncertainty=None
         )

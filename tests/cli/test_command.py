@@ -44,7 +44,9 @@ def test_scan_a_file(lawscope, tmp_path):
     code, out, err = lawscope("scan", "net.py")
     assert code == 0, err
     assert "layer4" in out
-    assert "advice" in out
+    # The network has learned nothing: that is said, and nothing advised.
+    assert "The network is right on" in " ".join(out.split())
+    assert "advice" not in out
     assert "report: lawscope-report/report.html" in out
     page = (tmp_path / "lawscope-report" / "report.html").read_text()
     assert "layer4.relu" in page
@@ -62,9 +64,9 @@ def test_json_is_the_only_thing_on_stdout_and_has_its_schema(lawscope, tmp_path)
     assert set(document["results"]) == {"separation", "collapse"}
     assert set(document["skipped"]) == {"next_token"}
     law = document["results"]["separation"]
-    assert law["schema"] == "lawscope.separation/1"
-    assert {"stations", "values", "interval", "verdict", "reason", "advice", "control"} <= set(law)
-    assert len(law["values"]) == len(law["stations"]) == len(law["interval"]) == 5
+    assert law["schema"] == "lawscope.separation/2"
+    assert {"stations", "values", "population", "verdict", "reason", "control"} <= set(law)
+    assert len(law["values"]) == len(law["stations"]) == len(law["population"]["interval"]) == 5
     assert np.array(law["classwise"]).shape == (5, 4)
 
 
@@ -107,7 +109,7 @@ def test_stations_pooling_and_samples_of_the_targets_own_data(lawscope):
     law = json.loads(out)["results"]["separation"]
     assert law["stations"] == ["input", "layer2.relu"]
     assert sum(law["counts"]) == 30
-    assert law["interval"] is None
+    assert law["population"] is None
 
 
 def test_npz_and_image_folders(lawscope, tmp_path):
@@ -128,6 +130,20 @@ def test_npz_and_image_folders(lawscope, tmp_path):
     code, _, err = lawscope("scan", "net.py", "--data", "images", "--json")
     assert code == 2
     assert "bad.png" in err
+
+
+def test_demo_of_rare_classes_tells_a_story_and_writes_the_page(lawscope, tmp_path):
+    small = ("--common", 60, "--rare", 2, "--depth", 3, "--epochs", 3, "--seeds", 2)
+    code, out, err = lawscope("demo-imbalanced", *small, "--out", "d")
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert "60 training images each of T-shirt/top" in told
+    assert told.index("Training 2 networks on the data as it is") < told.index("as it is 1.00")
+    assert "report: d" in out
+    assert (tmp_path / "d" / "report.html").exists()
+    code, out, err = lawscope("demo-imbalanced", *small, "--json")
+    assert json.loads(out)["counts"][-1] == 2
+    assert "Training 2 networks" in err
 
 
 def test_demo_trains_and_reports(lawscope, tmp_path):
@@ -383,8 +399,8 @@ def test_settings_of_one_law(lawscope):
     _, plain, _ = lawscope(*common)
     code, out, err = lawscope(*common, "--set", "separation.uncertainty=none")
     assert code == 0, err
-    assert json.loads(out)["results"]["separation"]["interval"] is None
-    assert json.loads(plain)["results"]["separation"]["interval"] is not None
+    assert json.loads(out)["results"]["separation"]["population"] is None
+    assert json.loads(plain)["results"]["separation"]["population"] is not None
     assert set(json.loads(out)["results"]) == {"separation"}
 
 
@@ -437,6 +453,6 @@ def test_two_samples_per_class_cannot_be_told(lawscope):
     code, out, _ = lawscope("demo", "--depth", 4, "--epochs", 1, "--per-class", 2, "--json")
     assert code == 0
     law = json.loads(out)["results"]["separation"]
-    assert law["verdict"] == "cannot be told"
-    assert "too few for an interval" in law["reason"]
-    assert "nan" not in " ".join(law["advice"])
+    beyond = law["population"]
+    assert beyond is None or beyond["verdict"] == "cannot be told"
+    assert law["advice"] == []

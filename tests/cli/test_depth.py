@@ -26,7 +26,8 @@ def test_table_sentence_and_figure(depth, tmp_path):
     code, out, err = depth("--data", "mine.npz", *QUICK, "-o", "depth.pdf")
     assert code == 0, err
     assert "Depth for mine" in out
-    assert "layers separate this data best" in " ".join(out.split())
+    assert "12 held-out samples" in " ".join(out.split())
+    assert {"layers", "D", "training", "held", "enough"} <= set(out.replace(",", " ").split())
     assert (tmp_path / "depth.pdf").read_bytes().startswith(b"%PDF")
 
 
@@ -37,9 +38,9 @@ def test_json_is_the_only_thing_on_stdout(depth):
     assert document["depths"] == [2, 4]
     assert np.array(document["values"]).shape == (2, 2)
     assert document["best"] in document["candidates"]
-    assert document["verdict"] in (
-        "interior", "deeper may be better", "shallower may do", "cannot be told",
-    )  # fmt: skip
+    assert np.array(document["held_out"]).shape == (2, 2)
+    assert document["enough"] == min(document["accurate"])
+    assert document["settings"]["held_out"] == 12
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_folder_gives_summary_page_and_json(lawscope, language_models, tmp_pat
     place = language_models
     code, out, err = lawscope("scan", place / "gpt2", "--text", place / "text.txt")
     assert code == 0, err
-    for words in ("gpt2", "h.3", "untrained", "advice", "tokens"):
+    for words in ("gpt2", "h.3", "untrained", "findings", "tokens"):
         assert words in out
     assert "report: lawscope-report/report.html" in out
     page = (tmp_path / "lawscope-report" / "report.html").read_text()
@@ -158,7 +158,7 @@ def test_a_text_with_marks_of_a_preparation_is_said(
     (tmp_path / "marked.txt").write_text(" ".join(words))
     arguments = (language_models / "gpt2", "--text", tmp_path / "marked.txt", "--no-control")
     warnings = " ".join(scanned(lawscope, *arguments)["next_token"]["warnings"])
-    assert ("5% of the words of" in warnings) == said
+    assert ("5 % of the words of" in warnings) == said
     assert ("('<unk>', '@-@')" in warnings) == said
 
 

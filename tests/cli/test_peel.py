@@ -21,9 +21,47 @@ def test_table_and_advice(peel):
     code, out, err = peel("--counts", "5000x5,50x5")
     assert code == 0, err
     assert "collapsed" in out
-    assert "collapse from a ratio of 12.19; yours is 100" in " ".join(out.split())
-    assert "more than 8.202 times" in " ".join(out.split())
-    assert "E_W = 1, E_H = 5 (assumed; lawscope scan measures them" in " ".join(out.split())
+    said = " ".join(out.split())
+    assert "collapse from a ratio of 12.2 on; yours is 100." in said
+    assert "more than 8.20 times" in said
+    assert "E_W = 1 and E_H = 5 (E_W and E_H assumed)." in said
+    assert "lawscope scan prints those of your network, for --weight-energy" in said
+    assert "50 5 1.00 collapsed" in said
+
+
+def test_energies_that_were_given_are_not_assumed(peel):
+    given = ("--weight-energy", 1, "--feature-energy", 5)
+    said = " ".join(peel("--counts", "5000x5,50x5", *given)[1].split())
+    assert "for the energies E_W = 1 and E_H = 5. The smallest" in said
+    said = " ".join(peel("--counts", "5000x5,50x5", *given[2:])[1].split())
+    assert "E_W = 1 and E_H = 5 (E_W assumed)" in said
+    for more in (("--classes", 10, "--majority", 5, "--sweep"), ("--counts", "1x3", "--q", 3)):
+        assert "(E_W and E_H assumed)" in " ".join(peel(*more)[1].split())
+
+
+def test_a_ratio_that_no_data_has_is_said_in_words(peel):
+    large = ("--weight-energy", 5, "--feature-energy", 1000)
+    said = " ".join(peel("--counts", "5000x5,50x5", *large)[1].split())
+    assert "stay apart at every ratio up to a million and beyond; yours is 100." in said
+    assert "e2" not in said  # the threshold is 10²⁹ and more
+    said = " ".join(peel("--counts", "5000x5,50,40", "--feature-energy", 41)[1].split())
+    assert "from a ratio of 1 420 on; yours is 125." in said
+
+
+def test_a_missing_cosine_is_explained(peel):
+    assert "no second classifier" not in peel("--counts", "5000x5,50x5")[1]
+    said = " ".join(peel("--counts", "5000x5,50,40", "--feature-energy", 41)[1].split())
+    assert "50 1 – separated" in said
+    assert "A class alone in its size has no cosine (–), since there is no second" in said
+    vanished = ("--counts", "1e12x3,1x3", "--feature-energy", 0.01)
+    assert "Vanished classifiers are zero" in " ".join(peel(*vanished)[1].split())
+
+
+def test_the_figure_is_drawn_or_refused_at_once(peel, tmp_path):
+    code, _, err = peel("--counts", "5000x5,50x5", "-o", "cosines.pdf")
+    assert code == 0, err
+    assert (tmp_path / "cosines.pdf").read_bytes().startswith(b"%PDF")
+    assert "must end in .pdf, .png or .svg" in peel("--counts", "5x2,1", "-o", "a.bmp")[2]
 
 
 def test_json_has_the_promised_fields(peel):
@@ -68,9 +106,9 @@ def test_labels_in_words_are_lines_and_a_heading_is_no_class(peel):
 
 def test_advice_after_oversampling_is_about_what_is_left(peel):
     split = ("--classes", 10, "--majority", 5, "--ratio", 100)
-    assert "Oversample them more than 8.202 times to prevent it." in peel(*split)[1]
+    assert "Oversample them more than 8.20 times to prevent it." in peel(*split)[1]
     said = " ".join(peel(*split, "--oversampling", 4)[1].split())
-    assert "more than 2.050 times what they are now to prevent it." in said
+    assert "more than 2.05 times what they are now to prevent it." in said
 
 
 def test_labels_of_a_dataset(peel):
@@ -80,7 +118,7 @@ def test_labels_of_a_dataset(peel):
 
 def test_sweep_is_a_table_and_a_document(peel):
     _, out, err = peel("--classes", 10, "--majority", 5, "--sweep")
-    assert "collapse from a ratio of 12.19" in " ".join(out.split()), err
+    assert "collapse from a ratio of 12.2." in " ".join(out.split()), err
     assert "−0.111" in out
     _, out, _ = peel("--classes", 10, "--majority", 5, "--sweep", "--json")
     document = json.loads(out)
@@ -142,6 +180,7 @@ def test_many_sizes_are_shortened_and_their_threshold_left_for_python(peel):
     counts = ",".join(str(n) for n in range(1, 102))
     _, said, _ = peel("--counts", counts)
     assert "…" in said
+    assert "The table has the 6 largest and 6 smallest of 101 sizes." in said
     assert len(said.splitlines()) < 40
     assert "With 101 different sizes the threshold takes minutes" in " ".join(said.split())
     document = json.loads(peel("--counts", counts, "--json")[1])

@@ -22,17 +22,25 @@ def numbers_of_replicates(replicates):
     return {} if curves is None else {"replicates": [len(curves), curves.mean(0), curves.std(0)]}
 
 
+def numbers_of_population(found):
+    if found is None:
+        return {"population": None}
+    ends = [found.fit.interval[name] for name in ("slope", "pearson", "rho", "half_life")]
+    numbers = {"interval": found.interval, "fit_interval": ends}
+    return {"population": pick(found, "values settled needed verdict") | numbers}
+
+
 def numbers_of_separation(result, whole=True):
     """Leave out what hardly depends on the settings unless ``whole``."""
     how = [result.settings["passes"], *result.settings["strategy"]]
-    found = pick(result, "D=values interval verdict granularity") | {"how": how}
-    found |= numbers_of_fit(result.fit)
+    found = pick(result, "D=values verdict granularity") | {"how": how}
+    found |= {"fit": numbers_of_fit(result.fit)["fit"], **numbers_of_population(result.population)}
     if not whole:
         return found
     others = {name: numbers_of_fit(fit)["fit"] for name, fit in result.granularities.items()}
     found |= pick(result, "stations classwise classes counts dims ranks")
     found |= pick(result, "reduction sensitivity least_sensitivity")
-    return {**found, "granularities": others, **numbers_of_replicates(result.replicates)}
+    return {**found, "granularities": others}
 
 
 def numbers_of_collapse(result):
@@ -43,7 +51,7 @@ def numbers_of_collapse(result):
         "accuracy nearest_accuracy class_accuracy verdict"
     )
     how = [result.settings["passes"], result.settings["strategy"]]
-    found = {**pick(result, names), "how": how}
+    found = {**pick(result, names), "how": how, **numbers_of_population(result.population)}
     found["cosines"] = [result.classifier_cosines[pairs], result.mean_cosines[pairs]]
     if result.predicted is not None:
         names = (
@@ -108,8 +116,5 @@ def numbers_of_balance(result):
 
 
 def numbers_of_study(result):
-    """Every number that ``measure`` returned under the network's own protocol.
-
-    Verdicts were recorded too; studies judge by other words since, so they are not compared.
-    """
+    """Every number that ``measure`` returned under the network's own protocol."""
     return {**result.numbers.get("network", {}), "status": result.status}

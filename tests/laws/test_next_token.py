@@ -194,7 +194,7 @@ def test_control_is_the_same_network_untrained():
     assert torch.equal(state, torch.get_rng_state())
     assert result.control.blocks == result.blocks
     assert result.control.pr != pytest.approx(result.pr, rel=1e-3)
-    assert any("untrained" in sentence for sentence in result.advice)
+    assert any("untrained" in sentence for sentence in result.section().findings)
     twin = build("gpt2")
     assert ls.next_token(model, BATCHES, control=twin).control.pr == pytest.approx(result.pr)
     with pytest.raises(ls.LawscopeError, match="control='x'"):

@@ -152,7 +152,7 @@ def warned(monkeypatch, precision, **changed):
     ("precision", "lost", "said"),
     [
         ("float64", 1e-9, ""),
-        ("float64", 3e-7, "rounding changes PR by about 3e-07 of itself. Begin with other parts"),
+        ("float64", 3e-7, "showed. Begin with other parts of the text."),
         ("fast", 0.01, ""),
         ("fast", 0.1, "other parts of the text, or use precision='float64'"),
     ],

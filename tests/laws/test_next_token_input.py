@@ -43,7 +43,7 @@ def test_too_few_tokens_are_refused_or_warned(small):
     with pytest.warns(ls.LawscopeWarning, match=r"114 tokens for 16 features.*686 more"):
         result = measure(small, BATCHES[:1])
     assert result.verdict == "cannot be told"
-    assert "Measure 686 tokens more" in result.advice[0]
+    assert result.advice == ()
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from torch import nn
 from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
 import lawscope as ls
+from lawscope.data.batches import Batch
+from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError, LawscopeWarning
-from lawscope.laws.line import fit_line
-from lawscope.laws.separation.verdict import advise
 
 mpl.use("Agg")
 CASE = cases.CASES[0]
@@ -55,9 +55,13 @@ def test_a_network_that_obeys_the_law_exactly():
     assert result.verdict == "holds"
     assert result.ratios == pytest.approx(np.full(8, 0.25), rel=1e-4)
     assert result.sensitivity == pytest.approx(result.least_sensitivity, rel=1e-6)
-    assert "each station keeps about 25%" in result.advice[0]
-    low, high = result.fit.interval["rho"]
-    assert low <= result.fit.rho <= high
+    population = result.population
+    assert population.verdict == "holds"
+    assert population.settled.all()
+    assert population.needed is None
+    low, high = population.fit.interval["rho"]
+    assert 0.24 < low < 0.25 < high < 0.26
+    assert result.fit.interval == {}
 
 
 def test_an_untrained_network_does_not_obey():
@@ -67,7 +71,7 @@ def test_an_untrained_network_does_not_obey():
     torch.manual_seed(0)
     layers = [layer for _ in range(7) for layer in (nn.Linear(6, 6), nn.Tanh())]
     deep = ls.separation(nn.Sequential(*layers), (cases.vectors(400), cases.labels(400)))
-    assert deep.verdict == "does not hold"
+    assert deep.verdict == deep.population.verdict == "does not hold"
 
 
 def test_results_are_data():
@@ -78,6 +82,8 @@ def test_results_are_data():
     table = result.table()
     assert list(table["station"]) == list(result.stations)
     assert table["D"].to_numpy() == pytest.approx(result.values)
+    assert table["population"].to_numpy() == pytest.approx(result.population.values)
+    assert table[["low", "high"]].to_numpy() == pytest.approx(result.population.interval)
     axes = result.plot()
     assert axes.get_yscale() == "log"
     assert result.plot(ax=axes) is axes
@@ -94,16 +100,39 @@ def test_robustness_to_first_order_and_classwise_fuzziness():
     assert result.classwise @ (result.counts / result.counts.sum()) == pytest.approx(result.values)
 
 
-def test_every_strategy_gives_the_same_everything():
-    data = list(CASE.batches())
-    results = [
-        ls.separation(CASE.model(), data, strategy=s) for s in ("held", "scatter", "two-pass")
-    ]
-    assert [r.settings["passes"] for r in results] == [1, 1, 2]
-    for other in results[1:]:
-        assert other.values == pytest.approx(results[0].values, rel=1e-9)
-        assert other.interval == pytest.approx(results[0].interval, rel=1e-4)
-        assert other.verdict == results[0].verdict
+def deep_network():
+    """Make a network in float64: in float32 a layer rounds by the size of the batch."""
+    torch.manual_seed(3)
+    layers = [layer for _ in range(4) for layer in (nn.Linear(6, 6), nn.Tanh())]
+    return nn.Sequential(*layers).double()
+
+
+def population_of(result):
+    """Return every number that is said of the population."""
+    found = result.population
+    ends = np.array(list(found.fit.interval.values()))
+    arrays = (found.values, found.interval, found.settled, found.shares, found.influence, ends)
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+@pytest.mark.parametrize("samples", [36, 400])  # with open ends, and settled
+def test_neither_strategy_nor_order_nor_batches_change_anything(samples):
+    x, y = cases.vectors(samples).double(), cases.labels(samples)
+    order = torch.randperm(samples, generator=torch.Generator().manual_seed(0))
+    shuffled = [(x[rows], y[rows]) for rows in order.split(29)]
+    plain = ls.separation(deep_network(), (x, y))
+    assert plain.population.settled.all() == (samples == 400)
+    assert np.isinf(plain.population.interval).any() == (samples == 36)
+    for strategy, passes in (("held", 1), ("scatter", 1), ("two-pass", 2)):
+        other = ls.separation(deep_network(), shuffled, strategy=strategy)
+        assert other.settings["passes"] == passes
+        assert other.values == pytest.approx(plain.values, rel=1e-9)
+        assert other.verdict == plain.verdict
+        numbers = population_of(other)
+        assert numbers == pytest.approx(population_of(plain), rel=1e-9, nan_ok=True)
+        there, here = other.population, plain.population
+        assert (there.verdict, there.reason) == (here.verdict, here.reason)
+        assert there.needed == here.needed
 
 
 def test_a_tight_budget_takes_more_passes_and_changes_nothing():
@@ -114,12 +143,26 @@ def test_a_tight_budget_takes_more_passes_and_changes_nothing():
     assert tight.values == pytest.approx(wide.values, rel=1e-9)
 
 
-def test_without_an_interval_nothing_is_certain():
-    data = list(CASE.batches())
-    none = ls.separation(CASE.model(), data, uncertainty=None)
-    assert none.interval is None
-    assert none.fit.interval == {}
-    assert none.verdict == "cannot be told"
+def test_without_uncertainty_nothing_is_said_of_the_population():
+    data = halving_data()
+    none = ls.separation(Halving(), data, stations="steps.*", uncertainty=None)
+    assert none.population is None
+    assert none.verdict == "holds"
+    assert none.table()[["population", "low", "high"]].isna().all(axis=None)
+    assert "in the population" not in str(none)
+
+
+def test_a_whole_training_set_is_its_own_population():
+    model, data = deep_network(), (cases.vectors().double(), cases.labels())
+    whole = ls.separation(model, data, whole=True)
+    sampled = ls.separation(model, data)
+    assert whole.values == pytest.approx(sampled.values, rel=1e-12)
+    found = whole.population
+    assert np.array_equal(found.interval, np.stack([whole.values, whole.values], axis=1))
+    assert found.fit.interval["rho"] == (whole.fit.rho, whole.fit.rho)
+    assert (found.verdict, found.needed) == (whole.verdict, None)
+    steps = np.diff(np.log(whole.values))
+    assert np.allclose(found.interval_of(np.diff), [steps, steps])
 
 
 def test_auto_picks_the_straighter_granularity_and_says_so():
@@ -301,7 +344,8 @@ def test_what_is_a_list_or_a_number_in_other_clothes_is_taken():
     assert other.to_dict()["settings"]["selector"] == ["input", "2"]
     assert other.class_names == plain.class_names == ("a", "b", "c", "d")
     assert all(type(name) is str for name in other.class_names)
-    assert other.interval == pytest.approx(plain.interval)
+    assert other.population.interval == pytest.approx(plain.population.interval)
+    assert other.population.influence.shape[0] == 4
 
 
 class Counting(nn.Module):
@@ -361,12 +405,18 @@ def test_a_sampler_may_show_fewer_classes_than_its_data_has():
     assert result.class_names == ("a", "b")
 
 
-def test_a_sentence_for_an_interval_that_cannot_be():
-    net = nn.Sequential(*[m for _ in range(4) for m in (nn.Linear(6, 6), nn.Tanh())])
-    data = (cases.vectors(8), torch.arange(8) % 4)
-    jack = ls.separation(net, data)
-    assert jack.verdict == "cannot be told"
-    assert "with a fold left out, no class has two" in jack.reason
+def test_too_few_samples_for_any_interval_leave_the_population_open():
+    data = (cases.vectors(8).double(), torch.arange(8) % 4)
+    two = ls.separation(deep_network(), data)
+    assert np.isinf(two.population.interval[:, 1]).all()
+    assert two.population.verdict == "cannot be told"
+    assert "2 samples per class are too few" in two.population.reason
+    assert two.population.needed > 2
+    # One sample of each class in each fold: without either there is no spread.
+    x, y = cases.vectors(400).double(), cases.labels(400)
+    group = 4 * (hash_samples(Batch((x,), {}, y)) % 2) + y
+    rows = [int(torch.nonzero(group == g)[0, 0]) for g in range(8)]
+    assert ls.separation(deep_network(), (x[rows], y[rows]), folds=2).population is None
 
 
 class Shared(nn.Module):
@@ -398,6 +448,3 @@ def test_stations_are_shown_after_the_layers_they_complete():
     broken = replace(result, fit=replace(result.fit, half_life=math.inf))
     assert "half-life ∞" in str(broken)
     assert "half-life ∞" in str(broken.fit)
-    rising = fit_line(np.array([1.0, 4.0, 1.0, 0.9]))
-    uneven = replace(result, verdict="does not hold", fit=rising, replicates=None)
-    assert "'conv1 → relu' leaves the line most" in advise(uneven)[0]

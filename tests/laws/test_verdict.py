@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.populations import make_noise, make_population
 
 from lawscope.laws.collapse.metrics import NC1
 from lawscope.laws.collapse.verdict import judge_collapse, merged_classes
 from lawscope.laws.line import Replicates, fit_line, half_life
 from lawscope.laws.next_token import verdict as next_token
-from lawscope.laws.separation.verdict import RULE, advise, judge
+from lawscope.laws.separation.verdict import RULE, judge, judge_population
 
 NOISE = np.random.default_rng(0).normal(size=(8, 12))
 
@@ -22,12 +23,6 @@ def replicates(curve, spread):
     """Jackknife replicates whose standard error is about ``spread``."""
     noise = NOISE[:, : len(curve)]
     return Replicates(curve + spread / math.sqrt(8) * noise)
-
-
-def verdict(curve, spread):
-    curve = np.array(curve, dtype=float)
-    again = replicates(curve, spread)
-    return judge(fit_line(np.exp(curve), again), curve, again)
 
 
 @given(st.lists(st.floats(-20, 20), min_size=3, max_size=20).filter(lambda v: np.std(v) > 1e-3))
@@ -73,80 +68,65 @@ def test_verdict_holds_and_its_three_ways_to_fail():
     outlier = -0.5 * np.arange(12.0)
     outlier[5] -= 1.6
     for curve, spread, expected, said in (
-        (-0.5 * np.arange(8), 0.02, "holds", ""),
+        (-0.5 * np.arange(8), 0.02, "holds", "at most -0.98"),
         (-0.05 * np.arange(8), 0.005, "does not hold", "less than a halving"),
         (+0.5 * np.arange(8), 0.02, "does not hold", "D rises"),
         (-np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 3.0, 6.0]), 0.02, "does not hold", "uneven"),
         (outlier, 0.001, "does not hold", ""),
     ):
-        found, reason = verdict(curve, spread)
-        assert (found, said in reason) == (expected, True), reason
+        values = np.exp(curve)
+        found = make_population(values, spread)
+        for verdict, reason in (judge(fit_line(values), curve), (found.verdict, found.reason)):
+            assert (verdict, said in reason) == (expected, True), reason
 
 
 def test_verdict_cannot_be_told():
     line = -0.5 * np.arange(8)
-    assert verdict(line, 3.0)[0] == "cannot be told"
-    assert verdict(line[:3], 0.01) == (
-        "cannot be told",
-        "3 stations are too few to tell a line from a bend; at least 4 are needed.",
-    )
-    fit = fit_line(np.exp(line))
-    assert judge(fit, line, None)[0] == "cannot be told"
+    assert judge(fit_line(np.exp(line)), line)[0] == "holds"
+    assert make_population(np.exp(line), 0.35).verdict == "cannot be told"
+    short = "3 stations are too few to tell a line from a bend; at least 4 are needed."
+    assert judge(fit_line(np.exp(line[:3])), line[:3]) == ("cannot be told", short)
+    found = make_population(np.exp(line[:3]))
+    assert (found.verdict, found.reason) == ("cannot be told", short)
     dead = line.copy()
     dead[2] = np.nan
-    assert "no logarithm" in verdict(dead, 0.01)[1]
+    assert "no logarithm" in judge(fit_line(np.exp(dead)), dead)[1]
+    assert make_population(np.exp(dead)) is None
     assert "four stations" in RULE
 
 
-def advice(curve, spread=0.01, others=None, counts=(100, 100), again=None):
-    curve = np.array(curve, dtype=float)
-    again = replicates(curve, spread) if again is None else again
-    fit = fit_line(np.exp(curve), again)
-    result = SimpleNamespace(
-        verdict=judge(fit, curve, again)[0],
-        granularity="layers",
-        shown=[f"s{i}" for i in range(len(curve))],
-        values=np.exp(curve),
-        fit=fit,
-        replicates=again,
-        granularities={"layers": fit, **(others or {})},
-        counts=np.array(counts),
-    )
-    return advise(result)
+def test_a_law_that_holds_here_is_not_said_to_hold_elsewhere_while_a_station_is_unsettled():
+    line = np.exp(-0.5 * np.arange(8))
+    biased = make_population(line, bias=1.5)
+    assert biased.verdict == "cannot be told"
+    assert biased.reason.startswith("100 samples per class are too few")
+    assert "1.5 times as large" in biased.reason
+    assert f"at least {biased.needed} per class" in biased.reason
+    # D within a fifth of D̂ takes n·4(D̂/D − 1).
+    assert biased.needed == pytest.approx(200, abs=1)
+    assert make_population(line, bias=1.2).needed is None
+    assert not make_population(line, bias=1.26).settled.any()
+    unclear = make_population(line, open_stations=[0])
+    assert unclear.settled.tolist() == [False] + [True] * 7
+    assert unclear.verdict == "cannot be told"
+    assert "at 1 station not all classes can be told apart" in unclear.reason
+    # Refuted all the same where one of the conditions is certainly false.
+    assert make_population(1 / line, bias=1.5).verdict == "does not hold"
+    assert make_population(1 / line, open_stations=[7]).verdict == "does not hold"
 
 
-def test_advice_on_depth_names_the_layer_after_which_nothing_happens():
-    sentence = advice([0, -1, -2, -3, -4, -3.98, -3.97, -3.96])[0]
-    assert sentence.startswith("Depth beyond layer 4 ('s4') does nothing here: the last 3 layers")
-    flat = [0, 0.1, 0.2, 0.1, 0.3]
-    assert "does not lower D (from 1 to 1.35), as if untrained: check" in advice(flat)[0]
-    merged = advice(flat, counts=(500, 5))[0]
-    assert "rare classes had merged (there are between 5 and 500 samples per class)" in merged
+def test_what_is_read_off_the_curve_of_the_population_has_students_interval():
+    from scipy.stats import t
 
-
-def test_advice_on_balance_both_ways():
-    assert "train longer" in advice([0, -3, -6, -9, -9.3, -9.6, -9.9])[0]
-    assert "unfreeze it" in advice([0, -0.3, -0.6, -0.9, -4, -7, -10])[0]
-
-
-def test_advice_on_granularity_risers_and_samples():
-    straight = fit_line(np.exp(-np.arange(6.0)))
-    said = advice([0, -0.2, -0.2, -2, -2.1, -4, -4.2, -7], others={"blocks": straight})
-    assert any("By blocks the line is straighter" in s for s in said)
-    assert any("2 layers raise D: 's2', 's4'." in s for s in advice([0, -2, -1, -4, -3, -6]))
-    curve = -0.5 * np.arange(8)
-    biased = Replicates(curve - 0.05 + 0.001 * NOISE[:, :8])
-    assert "as few as 7" in advice(curve, counts=(7, 20), again=biased)[-1]
-
-
-def test_advice_names_where_an_uneven_curve_leaves_its_line():
-    curve = [0, -1, -2, -3, -6, -6.5, -7, -7.5, -8, -12]
-    said = advice(curve, spread=0.1)[0]
-    assert said.startswith("D falls, but unevenly: 's8' leaves the line most, with 4.39")
-
-
-def test_a_law_that_holds_is_the_advice():
-    assert advice(-0.5 * np.arange(8))[0].startswith("The law holds: each layer keeps about 61%")
+    curve = -0.5 * np.arange(6)
+    found = make_population(np.exp(curve), spread := 0.03)
+    low, high = found.interval_of(lambda c: np.array([c[1], c[0] + c[2]]))
+    noise = make_noise(6)
+    errors = spread * np.array([1, np.linalg.norm(noise[:, 0] + noise[:, 2])])
+    assert (low + high) / 2 == pytest.approx([curve[1], curve[0] + curve[2]])
+    assert (high - low) / 2 == pytest.approx(t.ppf(0.975, 7) * errors)
+    unclear = make_population(np.exp(curve), spread, open_stations=[0])
+    assert np.isnan(unclear.interval_of(lambda c: c)).tolist() == [[True] + [False] * 5] * 2
 
 
 @pytest.mark.parametrize(
@@ -159,11 +139,11 @@ def test_a_law_that_holds_is_the_advice():
 )
 def test_the_whole_interval_of_r_decides(ends, expected):
     """Each end matters: r itself is the same in all three."""
-    curve = -0.5 * np.arange(8)
-    again = replicates(curve, 0.02)
-    fit = fit_line(np.exp(curve), again)
-    judged = dataclasses.replace(fit, interval={**fit.interval, "pearson": ends})
-    assert judge(judged, curve, again)[0] == expected
+    values = np.exp(-0.5 * np.arange(8))
+    found = make_population(values)
+    fit = dataclasses.replace(found.fit, interval={**found.fit.interval, "pearson": ends})
+    judged = judge_population(dataclasses.replace(found, fit=fit), values, 100)
+    assert judged.verdict == expected
 
 
 SIMPLEX = 1.5 * np.eye(3) - 0.5
@@ -172,7 +152,7 @@ SIMPLEX = 1.5 * np.eye(3) - 0.5
 def collapse_verdict(papyan=0.01, angle=0.0, nc3=0.0, nc4=0.001, spread=1e-6):
     """The verdict on three classes whose numbers are off the predicted by as much."""
     measured = SIMPLEX + angle * (1 - np.eye(3))
-    interval = {"D": (3 * papyan - spread, 3 * papyan + spread), "nc4": (nc4 - 1e-6, nc4 + 1e-6)}
+    interval = {"nc4": (nc4 - spread, nc4 + spread)}
     predicted = SimpleNamespace(cosines=SIMPLEX, nc3=0.2)
     found = judge_collapse(
         NC1(3 * papyan, papyan, 0.0), measured, 0.2 + nc3, nc4, interval, predicted
@@ -197,7 +177,7 @@ def test_each_of_the_four_bars_decides(name, inside, outside):
 
 
 def test_an_interval_across_the_bar_settles_nothing():
-    assert collapse_verdict(papyan=0.099, spread=0.1) == "cannot be told"
+    assert collapse_verdict(nc4=0.0099, spread=0.001) == "cannot be told"
     assert collapse_verdict(papyan=math.nan) == "cannot be told"
 
 
@@ -215,19 +195,16 @@ def measured(curve, noise=1e-4, folds=5):
     return fit_line(np.exp(curve), replicates), curve, replicates
 
 
-def advice_on_tokens(curve, verdict, n=10_000, control=None):
+def facts_of_tokens(curve, control=None):
     fit, curve, replicates = measured(curve)
     result = SimpleNamespace(
-        verdict=verdict,
         blocks=["embedding", *(f"h.{i}" for i in range(len(curve)))],
         pr=np.exp([0, *curve]),
         fit=fit,
         replicates=replicates,
-        n=n,
-        d=16,
         control=control,
     )
-    return next_token.advise(result)
+    return next_token.find_facts(result)
 
 
 LINE = -0.02 * np.arange(10)
@@ -236,7 +213,7 @@ LINE = -0.02 * np.arange(10)
 @pytest.mark.parametrize(
     ("curve", "noise", "verdict", "said"),
     [
-        (LINE, 1e-4, "holds", "r = -1.0000"),
+        (LINE, 1e-4, "holds", "r = −1.000 ["),
         (-LINE, 1e-4, "does not hold", "PR rises with depth, as in an untrained network"),
         (LINE * 0, 1e-2, "cannot be told", "does not settle whether PR falls"),
         (LINE + 0.1 * (np.arange(10) % 2), 1e-5, "does not hold", "progress per block is uneven"),
@@ -269,7 +246,7 @@ def test_a_bend_at_the_end_is_named(last, blocks, side):
     bend = next_token.find_bend(curve, replicates)
     assert bend.blocks == blocks
     assert bend.share == pytest.approx(last[-1] / 0.18, rel=0.05)
-    said = advice_on_tokens(curve, "holds")
+    said = facts_of_tokens(curve)
     assert any(f"{side} the line" in sentence and "'h.9'" in sentence for sentence in said)
 
 
@@ -282,12 +259,8 @@ def test_a_straight_line_has_no_bend():
     assert next_token.find_bend(curve, None) is None
 
 
-def test_advice_on_next_tokens_rests_on_numbers():
-    said = advice_on_tokens
-    assert said(LINE, "holds")[0].startswith("The law holds: each block keeps about 98.02%")
-    assert "check that the weights were loaded" in said(-LINE, "does not hold")[0]
-    assert said(-LINE, "cannot be told", n=100)[0].startswith("Measure 700 tokens more")
+def test_findings_on_next_tokens_rest_on_numbers():
     control = SimpleNamespace(fit=measured(-LINE)[0])
-    assert "untrained has r = 1.000" in said(LINE, "holds", control=control)[-1]
+    assert any("untrained has r = 1.000" in each for each in facts_of_tokens(LINE, control))
     uneven = LINE + 0.1 * (np.arange(10) == 4)
-    assert "'h.4' leaves the line most" in said(uneven, "does not hold")[0]
+    assert "'h.4' leaves the line most" in facts_of_tokens(uneven)[-1]

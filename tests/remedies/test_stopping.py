@@ -37,7 +37,7 @@ def verdicts(monkeypatch):
         def measure(model, loader, **settings):
             index, verdict = left.pop(0)
             r = -0.985 - index / 1000
-            fit = SimpleNamespace(pearson=r, rho=0.5, interval={"pearson": (r - 0.002, r + 0.003)})
+            fit = SimpleNamespace(pearson=r, rho=0.5)
             return SimpleNamespace(fit=fit, verdict=verdict, values=[2.0, 1.0])
 
         monkeypatch.setattr(stopping, "separation", measure)
@@ -54,15 +54,25 @@ def test_it_stops_when_the_law_held_at_each_of_the_last_measurements(verdicts):
     assert list(stop.history) == [10, 20, 30, 40, 50, 60, 70, 80]
 
 
-def test_the_interval_covers_those_of_the_last_measurements(verdicts):
+def test_it_says_what_r_was_at_the_last_measurements(verdicts):
     verdicts(HOLDS, HOLDS, HOLDS)
     stop = StopWhenLawHolds(*small(), every=1, window=2)
     stop(1)
-    assert stop.interval is None
     assert "1 of 2 measurements" in stop.sentence
     stop(2)
-    assert stop.interval == pytest.approx((-0.988, -0.982))
+    assert "r over the last 2 is -0.986 to -0.985" in stop.sentence
     assert "in effect, first at epoch 2" in stop.sentence
+    stop(3)
+    assert "r over the last 2 is -0.987 to -0.986" in stop.sentence
+
+
+def test_the_samples_are_judged_and_an_estimate_is_made_only_when_asked_for():
+    model, pair = small()
+    for settings, asked in (({}, False), ({"uncertainty": "jackknife"}, True)):
+        stop = StopWhenLawHolds(model, pair, every=1, **settings)
+        stop(1)
+        assert (stop.history[1].population is not None) == asked
+        assert stop.history[1].verdict == ls.separation(model, pair).verdict
 
 
 def test_it_and_its_line_say_in_a_line_what_they_are():
@@ -122,8 +132,6 @@ def test_what_cannot_be_asked_for():
     net, pair = small()
     with pytest.raises(ls.LawscopeError, match="at least 1"):
         StopWhenLawHolds(net, pair, every=0)
-    with pytest.raises(ls.LawscopeError, match="needs an interval"):
-        StopWhenLawHolds(net, pair, uncertainty=None)
     with pytest.raises(ls.LawscopeError, match="used up"):
         StopWhenLawHolds(net, iter([]))
     assert "not been measured" in StopWhenLawHolds(net, pair).sentence

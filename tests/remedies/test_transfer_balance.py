@@ -6,23 +6,20 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.populations import make_noise, make_population
 from tests.report.made_up import make_separation
 
 import lawscope as ls
-from lawscope.laws.line import Replicates
 from lawscope.remedies.transfer_balance import TransferBalance, compute_balance, transfer_balance
 from lawscope.zoo.networks.feedforward import feedforward
 
-NOISE = np.random.default_rng(0).normal(size=(8, 7))
 
-
-def measured(log_values, spread=0.01):
+def measured(log_values, spread=0.01, **how):
     """A measurement of that curve whose jackknife standard error is about ``spread``."""
-    curve = np.array(log_values, dtype=float)
-    again = Replicates(curve + spread / math.sqrt(8) * NOISE[:, : len(curve)])
-    stations = ["input", *(f"layer{i}" for i in range(1, len(curve)))]
-    names = ["a", "b"]
-    return make_separation(np.exp(curve), stations, names, True, replicates=again)
+    values = np.exp(np.array(log_values, dtype=float))
+    stations = ["input", *(f"layer{i}" for i in range(1, len(values)))]
+    population = make_population(values, spread, **how)
+    return make_separation(values, stations, ["a", "b"], population=population)
 
 
 def test_the_numbers_are_means_per_layer():
@@ -35,19 +32,34 @@ def test_the_numbers_are_means_per_layer():
     assert balance.table()["layers"].tolist() == [2, 4]
 
 
-def test_the_interval_is_students_on_the_pseudo_values():
-    """``bottom`` is linear in log D, so its pseudo-values are known in closed form."""
+def test_the_interval_is_students_on_the_influence_of_the_folds():
+    """``bottom`` is linear in log D, so its error is known in closed form."""
     from scipy.stats import t
 
-    folds = np.random.default_rng(1).normal(size=(8, 5)) - 2.0 * np.arange(5)
-    curve, deleted = folds.mean(axis=0), (folds.sum(axis=0) - folds) / 7
-    result = make_separation(
-        np.exp(curve), list("01234"), ["a", "b"], True, replicates=Replicates(deleted)
-    )
-    per_fold = (folds[:, 0] - folds[:, 3]) / 3
-    width = t.ppf(0.975, 7) * per_fold.std(ddof=1) / math.sqrt(8)
-    low, high = compute_balance(result, 3).interval["bottom"]
-    assert (low, high) == pytest.approx((per_fold.mean() - width, per_fold.mean() + width))
+    curve, noise = -2.0 * np.arange(5), make_noise(5)
+    balance = compute_balance(measured(curve, 0.05), 3)
+    width = t.ppf(0.975, 7) * 0.05 * np.linalg.norm(noise[:, 0] - noise[:, 3]) / 3
+    assert balance.interval["bottom"] == pytest.approx((2 - width, 2 + width))
+
+
+def test_a_number_never_stands_beside_the_interval_of_another():
+    """Where D of few samples bends the curve, the interval is of what the population does."""
+    curve = np.array([0.0, -1, -2, -3, -4])
+    population = make_population(np.exp([0.7, -1, -2, -3, -4]))
+    result = make_separation(np.exp(curve), list("01234"), ["a", "b"], population=population)
+    table = compute_balance(result, 2).table().set_index("part")
+    assert table["improvement"].tolist() == pytest.approx([1, 1])
+    assert table["population"].tolist() == pytest.approx([1.35, 1])
+    assert (table["low"] < table["population"]).all()
+    assert (table["population"] < table["high"]).all()
+    assert list(table.columns).index("low") == list(table.columns).index("population") + 1
+
+
+def test_a_station_without_an_upper_end_leaves_its_part_open():
+    balance = compute_balance(measured([0, -1, -2, -3, -4], open_stations=[0]), 2)
+    assert np.isnan(balance.interval["bottom"]).all()
+    assert balance.interval["top"] == pytest.approx((1, 1), abs=0.03)
+    assert balance.verdict == "cannot be told"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +68,7 @@ def test_the_interval_is_students_on_the_pseudo_values():
         ([0, -1, -2, -3, -4, -5, -6], 0.01, "balanced", "in balance"),
         ([0, -2, -4, -6, -6.2, -6.4, -6.6], 0.01, "bottom ahead", "train the top longer"),
         ([0, -0.2, -0.4, -0.6, -2.6, -4.6, -6.6], 0.01, "top ahead", "the bottom longer upstream"),
-        ([0, -1, -2, -3, -4, -5, -6], 3.0, "cannot be told", "too wide to tell"),
+        ([0, -1, -2, -3, -4, -5, -6], 0.35, "cannot be told", "too wide to tell"),
         ([0, 1, 2, 3, 4, 5, 6], 0.01, "cannot be told", "does not lower D"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -11,9 +12,11 @@ import torch
 from numpy.typing import ArrayLike
 
 import lawscope as ls
+from lawscope.arrays import FloatArray
 from lawscope.laws.collapse.result import Collapse
 from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.laws.next_token.result import NextToken
+from lawscope.laws.population import Population
 from lawscope.laws.provenance import Provenance
 from lawscope.laws.report import Report
 from lawscope.laws.separation.result import Separation
@@ -29,29 +32,51 @@ FALLING = 12 * 0.45 ** np.arange(8) * np.array([1.1, 0.9, 1.05, 0.95, 1.08, 1.0,
 PR = 0.96 * 0.985 ** np.arange(9) * np.array([1.02, 1, 1.002, 1, 0.999, 1.001, 1, 0.998, 1.01])
 
 
+def make_population(values: FloatArray, open_: int = 0) -> Population:
+    """An estimate a little above the values."""
+    estimate, jitter = 1.02 * values, np.random.default_rng(1).standard_normal((8, len(values)))
+    ends = np.stack([0.92 * values, 1.07 * values], axis=1)
+    ends[:open_, 1] = np.inf
+    fit = fit_line(np.where(np.isinf(ends[:, 1]), np.nan, estimate))
+    known = {"slope": (-0.85, -0.75), "pearson": (-0.999, -0.99)}
+    known |= {"rho": (0.43, 0.47), "half_life": (0.82, 0.92)}
+    one_sided = {"slope": (-np.inf, -0.4), "pearson": (-1.0, -0.6)}
+    one_sided |= {"rho": (0.0, 0.67), "half_life": (0.0, 1.73)}
+    return Population(
+        values=estimate,
+        interval=ends,
+        settled=np.isfinite(ends[:, 1]),
+        fit=dataclasses.replace(fit, interval=one_sided if open_ else known),
+        shares=np.tile([0.0, 0.1], (len(values), 1)),
+        influence=0.002 * jitter,
+        needed=2000 if open_ else None,
+        verdict="cannot be told" if open_ else "holds",
+        reason="r is at most -0.6, which does not settle it" if open_ else "r is at most -0.99",
+    )
+
+
 def make_separation(
     values: ArrayLike = FALLING,
     stations: Sequence[str] | None = None,
     class_names: Sequence[str] = ("apple", "pear", "plum"),
     interval: bool = True,
     control: bool = True,
+    open_: int = 0,
     **changes: Any,
 ) -> Separation:
-    """A result with the given D; classes spread around it, jackknife folds jitter it."""
+    """A result with the given D, of which the first ``open_`` have no upper end."""
     rng = np.random.default_rng(0)
     D = np.asarray(values, dtype=np.float64)
     L, K = len(D), len(class_names)
     stations = stations or ["input", *(f"layers.{index}" for index in range(L - 1))]
     weights = np.geomspace(0.4, 2.5, K)
     jitter = np.exp(0.1 * rng.standard_normal((L, K)))
-    curves = log_or_nan(D) + 0.002 * rng.standard_normal((20, L))
-    fit = fit_line(D, Replicates(curves) if interval else None)
+    fit = fit_line(D)
     untrained = 12 * 1.04 ** np.arange(L)
     fields: dict[str, Any] = {
         "stations": tuple(stations),
         "layers": ("",) * L,
         "values": D,
-        "interval": np.stack([0.92 * D, 1.07 * D], axis=1) if interval else None,
         "classwise": D[:, None] * weights / weights.mean() * jitter,
         "classes": np.arange(K),
         "counts": np.full(K, 1000),
@@ -74,7 +99,9 @@ def make_separation(
             "pooling": {"kind": "mean"},
         },
         "warnings": ("The smallest class has 12 samples, so its D is biased low.",),
-        "control": make_separation(untrained, stations, class_names, control=False)
+        "population": make_population(D, open_) if interval else None,
+        "accuracy": 0.973,
+        "control": make_separation(untrained, stations, class_names, control=False, accuracy=0.34)
         if control
         else None,
     }

@@ -98,13 +98,43 @@ def test_nothing_scrolls_sideways_and_every_value_can_be_seen(
       };
       return {
         charts: seen("figure.curve svg.chart").map((chart) => chart.classList[1]),
-        cut: seen("td").filter((cell) => !inside(cell)).length,
+        cut: seen("td, .value").filter((cell) => !inside(cell)).length,
+        spilt: seen("td").filter((cell) => cell.scrollWidth > cell.clientWidth)
+          .map((cell) => cell.dataset.label),
         cells: seen("td").length,
+        captions: seen("caption").map((each) => each.textContent),
+        values: seen("td[data-label=value]:not(.word), td[data-label=D], td[data-label=PR]").length,
       };"""
     answer = asked(chromium, tmp_path, CASES[case], width, script)
     assert answer["overflow"] <= 0
     assert set(answer["charts"]) == {"wide" if width > 600 else "narrow"}
-    assert (answer["cut"], answer["cells"] > 10) == (0, True)
+    assert (answer["cut"], answer["spilt"], answer["cells"] > 10) == (0, [], True)
+    # The table whose values were off the screen of a phone, and those of the other laws.
+    assert {"Numbers", "Stations", "Blocks"} & set(answer["captions"])
+    assert answer["values"] > 2
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_scale_of_colours_can_be_read(chromium: str, tmp_path: Path, theme: str) -> None:
+    """In the dark the legend said that pale is 0, and there was no scale."""
+    script = """
+      root.dataset.theme = "%s";
+      const colour = (each) => view.getComputedStyle(each).fill;
+      const figure = find("figure.heatmap");
+      return {
+        strip: figure.querySelectorAll("rect.cell").length,
+        tones: [...new Set([...figure.querySelectorAll(".cell")].map(colour))],
+        ticks: [...figure.querySelectorAll(".tick")].map((each) => each.textContent),
+        words: [...figure.querySelectorAll(".label")].map((each) => each.textContent),
+        paper: view.getComputedStyle(figure).backgroundColor,
+      };"""
+    report = make_report(collapse=make_collapse(tuple("abcde")))
+    answer = asked(chromium, tmp_path, report, 1280, script % theme)
+    assert answer["strip"] == 24  # all shades but that of zero
+    assert answer["ticks"][-3:] == ["−1", "0", "1"]
+    assert answer["words"] == ["cosine; 5 classes, largest first"]
+    assert len(answer["tones"]) == 2
+    assert answer["paper"] not in answer["tones"]
 
 
 def test_controls_do_what_they_say(chromium: str, tmp_path: Path) -> None:
@@ -118,7 +148,7 @@ def test_controls_do_what_they_say(chromium: str, tmp_path: Path) -> None:
       answer.first = root.dataset.theme;
       find("#theme").click();
       answer.second = root.dataset.theme;
-      const point = seen("figure.curve .trained .point")[2];
+      const point = seen("figure.curve .population .point")[2];
       point.dispatchEvent(new view.Event("focus"));
       answer.tip = find("#tip").innerText;
       point.dispatchEvent(new view.Event("blur"));
@@ -131,8 +161,8 @@ def test_controls_do_what_they_say(chromium: str, tmp_path: Path) -> None:
     answer = asked(chromium, tmp_path, make_report(), 1280, script)
     assert (answer["before"], answer["without"]) == (8, 0)
     assert {answer["first"], answer["second"]} == {"dark", "light"}
-    assert answer["tip"].split("\n")[0] == "2 layers.1"
-    assert "95 % interval" in answer["tip"]
+    assert answer["tip"].split("\n")[0] == "2 layers.1 (population)"
+    assert "95 %: " in answer["tip"]
     assert answer["hidden"]
     assert answer["off"] == 3  # the line in both drawings, the name in the wide one
 

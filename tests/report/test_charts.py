@@ -108,7 +108,7 @@ def test_every_station_is_a_point_that_says_its_name_and_value() -> None:
         for i in range(8):
             assert sum(f"{i} layers.{i}, D = " in label for label in labels) == 1
             assert sum(f"{i} layers.{i} (untrained), D = " in label for label in labels) == 1
-        assert sum("95 % interval" in label for label in labels) == 8
+        assert sum("95 %: " in label for label in labels) == 8
         assert all("the line" in label for label in labels)
 
 

@@ -80,5 +80,23 @@ def test_markdown_has_whole_tables_and_no_markup_of_names(name: str) -> None:
 
 def test_markdown_says_verdict_advice_and_papers() -> None:
     text = render_markdown(RESULTS["report"])
-    for words in ("**the law holds**: r = −0.998", "about 45 % of", "Papyan", "untrained"):
+    for words in (
+        "**the law holds on these samples**: On these samples r = −0.998",
+        "about 45 % of",
+        "Papyan",
+        "untrained",
+    ):
         assert words in text
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_the_accuracy_stands_once_above_everything_else(several: bool) -> None:
+    head = make_collapse(tuple("abcde"))
+    result = make_report(collapse=head, accuracy=head.accuracy) if several else head
+    (fact,) = [fact for fact in head.section().facts if "accuracy" in fact]
+    page = Page(render_page(result, "{}"))
+    words = [words for words in page.words if "--paper" not in words]  # without the style
+    for text in (printed(result), render_markdown(result), " ".join(words)):
+        assert text.count(fact) == 1
+        assert text.index(fact) < text.index("NC1")
+        assert text.index(fact) < text.index("as predicted")

@@ -10,8 +10,8 @@ import pytest
 from made_up import FALLING, PR, make_collapse, make_next_token, make_separation
 
 from lawscope.formatting import describe_settings, short_names
-from lawscope.laws.line import Replicates, fit_line
-from lawscope.laws.separation.verdict import judge
+from lawscope.laws.line import fit_line
+from lawscope.laws.separation.verdict import judge, judge_fall
 from lawscope.section import Bars, Curve, HeatMap, Lines, Section
 
 
@@ -67,15 +67,62 @@ def test_odd_curves_still_make_a_section(values: list[float]) -> None:
 def test_a_rising_curve_is_said_to_rise() -> None:
     """D growing 136-fold was printed as falling by a factor of 0.00734, and R as 25214 %."""
     values = np.geomspace(1, 136, 6)
-    curves = np.log(values) + 0.001 * np.random.default_rng(0).normal(size=(10, 6))
-    replicates = Replicates(curves)
-    verdict, reason = judge(fit_line(values, replicates), np.log(values), replicates)
-    assert verdict == "does not hold"
-    assert "rises by a factor of 136" in reason
-    numbers = make_separation(values=values).section().numbers
-    assert numbers[-1].value == "× 136"
-    half_life = numbers[2]
-    assert (half_life.value, half_life.interval) == ("∞", "")
+    assert judge(fit_line(values), np.log(values)) == (
+        "does not hold", "D rises along the line by a factor of 136",
+    )  # fmt: skip
+    numbers = {each.symbol: each for each in make_separation(values=values).section().numbers}
+    assert numbers["R"].value == "136 times"
+    assert (numbers["half-life"].value, numbers["half-life"].interval) == ("∞", "")
+
+
+@pytest.mark.parametrize(
+    ("drop", "least", "most", "said"),
+    [
+        (math.log(4), math.log(3), math.log(5), "D falls {} 4.00 [3.00, 5.00]"),
+        (-math.log(4), -math.log(5), -math.log(3), "D rises {} 4.00 [3.00, 5.00]"),
+        (-math.log(1.5), -math.log(4), math.log(1.25),
+         "D rises {} 1.50 [from a rise by a factor of 4.00 to a fall by one of 1.25], less than a "
+         "halving over the whole network"),
+        (math.nan, math.log(12), math.inf, "D falls {} at least 12.0"),
+        (math.nan, -math.inf, -math.log(12), "D rises {} at least 12.0"),
+        (math.nan, -math.log(2), math.inf,
+         "D rises {} at most 2.00, or falls, which does not settle whether it halves"),
+        (math.nan, -math.inf, math.log(1.5),
+         "D falls {} at most 1.50, or rises, less than a halving over the whole network"),
+        (math.nan, -math.inf, math.inf, "how far D falls along the line is not known"),
+    ],
+)  # fmt: skip
+def test_a_factor_is_never_below_one(drop: float, least: float, most: float, said: str) -> None:
+    """A rise with an interval around zero was given factors of a fall, in the wrong order."""
+    assert judge_fall(drop, (least, most))[1] == said.format("along the line by a factor of")
+
+
+def test_open_intervals_have_no_infinite_ends() -> None:
+    """Stations without an upper end stood in tables as "25.0 to ∞", unknown lines as 0 to ∞."""
+    section = make_separation(open_=2).section()
+    numbers = {each.symbol: each for each in section.numbers}
+    assert (numbers["ρ̂"].interval, numbers["r̂"].interval) == ("at most 0.670", "at most −0.6000")
+    column = section.tables[0].columns.index("95 %")
+    ends = [row[column] for row in section.tables[0].rows]
+    assert [end.startswith("at least ") for end in ends] == [True] * 2 + [False] * 6
+    assert not any("∞" in end for end in ends)
+
+
+@pytest.mark.parametrize("stations", [1, 2])
+def test_one_of_something_is_singular(stations: int) -> None:
+    result = make_separation(values=np.ones(stations), class_names=["a"] * stations)
+    ending = "" if stations == 1 else "s"
+    assert f"{stations} station{ending}" in result.section().facts
+    assert f"{stations} class{'es' * (stations > 1)}" in result.section().facts
+    _, reason = judge(result.fit, np.zeros(stations))
+    verb = "is" if stations == 1 else "are"
+    assert reason.startswith(f"{stations} station{ending} {verb} too few")
+
+
+def test_a_sentence_has_one_typography_wherever_it_is_read() -> None:
+    result = make_separation(advice=("Keep 42% of it, r = -0.98.",), warnings=("-1 is low.",))
+    assert result.reason == "r = −0.998 is below −0.97 with its whole interval"
+    assert (*result.advice, *result.warnings) == ("Keep 42 % of it, r = −0.98.", "−1 is low.")
 
 
 def test_the_collapse_section_writes_zero_as_zero_and_accuracy() -> None:

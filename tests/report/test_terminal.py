@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lawscope.report.terminal import render_frame, render_terminal
 from lawscope.result import Result
-from lawscope.section import Bars, Section
+from lawscope.section import Bars, Curve, Section
 
 
 def printed(result: Result, encoding: str = "utf-8", width: int = 80, color: bool = False) -> str:
@@ -75,6 +75,26 @@ def test_dots_stand_where_the_logarithm_says_on_a_labelled_axis() -> None:
     (axis,) = [line for line in text.splitlines() if "log D" in line and "95 %" in line]
     assert axis.split()[-4:] == ["1.00", "log", "D", "8.00"]
     assert abs(axis.index("1.00") - places[-1]) <= 1
+
+
+def test_nearly_equal_values_stand_near_one_another() -> None:
+    """PR of 0.874 and 0.845 had bars of 24 blocks and of one."""
+    text = printed(make_next_token([0.874, 0.864, 0.855, 0.845], control=False), "ascii", 100)
+    places = [line.rindex("*") for line in text.splitlines() if "*" in line and "0.8" in line]
+    assert len(places) == 4
+    assert 2 <= places[0] - places[-1] <= 8
+    assert places == sorted(places, reverse=True)
+
+
+def test_a_linear_axis_holds_zero() -> None:
+    class Measured(Result):
+        def section(self) -> Section:
+            data = ["a", "b"], np.array([0.874, 0.845])
+            return Section("Measured", charts=[Curve("r", "r", "r", "epoch", *data, log=False)])
+
+    axis, *rows = [line for line in printed(Measured(), "ascii").splitlines() if "0" in line]
+    assert axis.split()[-3:] == ["0", "r", "0.874"]
+    assert rows[0].rindex("*") - rows[1].rindex("*") <= 2
 
 
 def test_bars_begin_at_zero() -> None:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from tests import oracles
 
 import lawscope as ls
+from lawscope.data.row_hash import hash_rows
 from lawscope.errors import LawscopeError
-from lawscope.laws.line import Replicates
+from lawscope.laws.population import jackknife
 from lawscope.statistics.class_scatter import ClassScatter
 from lawscope.statistics.folds import GroupIndex
 from lawscope.statistics.memory import STRATEGIES
@@ -38,7 +39,6 @@ def feed(stat, x, y, cuts):
     for number in range(passes):
         if number:
             stat.next_pass()
-            stat.index.restart()
         for xs, ys in zip(torch.tensor_split(x, cuts), torch.tensor_split(y, cuts), strict=True):
             if len(ys):
                 stat.update(xs, ys)
@@ -90,29 +90,67 @@ def test_folds_left_out_equal_measuring_again(strategy, dtype, rel, dim):
     y = torch.randint(0, 4, (150,), generator=generator)
     x = torch.randn(150, dim, generator=generator) + torch.randn(4, dim, generator=generator)[y]
     x = x.to(dtype)
-    stat = feed(ClassScatter(strategy, folds=5), x, y, [40, 41, 90])
-    assert stat.compute().deleted == pytest.approx(oracles.deleted_fuzziness(x, y, 5), rel=rel)
+    found = feed(ClassScatter(strategy, folds=5), x, y, [40, 41, 90]).compute()
+    assert found.deleted == pytest.approx(oracles.deleted_fuzziness(x, y, 5), rel=rel)
+    sizes = oracles.folds_of(x, 5).bincount(minlength=5)
+    assert found.ratios == pytest.approx(150 / sizes.numpy())
 
 
-def test_large_classes_are_dealt_as_the_oracle_deals():
-    labels = torch.randint(0, 3, (9000,), generator=torch.Generator().manual_seed(0))
-    index = GroupIndex(folds=4)
-    rows = torch.cat([index.assign(part) for part in labels.split(97)])
-    assert torch.equal(rows % 4, oracles.folds_of(labels, 4))
-    counts = torch.bincount(rows).view(3, 4)
+def test_groups_keep_their_numbers_and_folds_come_from_content_alone():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, 3, (9000,), generator=generator)
+    hashes = hash_rows(torch.randn(9000, 2, generator=generator))
+    index, again = GroupIndex(folds=4), GroupIndex(folds=4)
+    parts = zip(labels.split(97), hashes.split(97), strict=True)
+    groups = torch.cat([index.assign(*part) for part in parts])
+    order = torch.randperm(9000, generator=generator)
+    shuffled = again.assign(labels[order], hashes[order])
+    assert torch.equal(groups % 4, hashes % 4)
+    assert torch.equal(groups[order] % 4, shuffled % 4)
+    for dealt, known, fed in ((groups, index, labels), (shuffled, again, labels[order])):
+        assert torch.equal(torch.tensor(known.classes)[dealt // 4], fed)
+    counts = groups.bincount(minlength=12).view(3, 4)
     assert (counts.amax(1) <= 1.25 * counts.amin(1)).all()
+    with pytest.raises(LawscopeError, match="pass a hash of every sample"):
+        index.assign(labels)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("folds", [2, 8])
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_neither_order_nor_batches_nor_strategy_change_what_intervals_are_made_of(
+    strategy, folds, data
+):
+    x, y = data.draw(labelled())
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(y)), max_size=4)))
+    order = torch.tensor(data.draw(st.permutations(range(len(y)))))
+    plain = feed(ClassScatter("held", folds), x, y, []).compute()
+    other = feed(ClassScatter(strategy, folds), x[order], y[order], cuts).compute()
+    assert other.ratios.tolist() == plain.ratios.tolist()
+    assert other.growth == pytest.approx(plain.growth, rel=1e-12)
+    assert other.deleted == pytest.approx(plain.deleted, rel=1e-9, nan_ok=True)
+    assert other.unbiased == pytest.approx(plain.unbiased, rel=1e-9, nan_ok=True)
+    # A least eigenvalue is as exact as the largest.
+    size = float(x.square().sum())
+    assert other.contrasts == pytest.approx(
+        plain.contrasts, rel=1e-9, abs=1e-13 * size, nan_ok=True
+    )
 
 
 def test_a_class_too_small_for_the_folds_stays_whole():
     x = torch.randn(31, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     y = torch.tensor([0, 1] * 15 + [2])
     stat = feed(ClassScatter("held", folds=5), x, y, [])
-    deleted = stat.compute().deleted
-    fold = oracles.folds_of(y, 5)
-    for j, value in enumerate(deleted):
+    found = stat.compute()
+    fold = oracles.folds_of(x, 5)
+    for j, value in enumerate(found.deleted):
         kept = (fold != j) | (y == 2)
         expected = oracles.fuzziness(x[kept], y[kept], oracles.shares(y))
         assert value == pytest.approx(expected, rel=1e-9)
+        assert found.ratios[j] == pytest.approx(31 / (~kept).sum())
+    # It lies in a single fold, so that nothing is known of the noise in its mean.
+    assert np.isnan(found.contrasts).all()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -124,10 +162,8 @@ def test_the_interval_of_a_class_of_one_sample_is_near_its_value(strategy):
     x += torch.randn(4, 16, dtype=torch.float64, generator=generator)[y]
     y[0] = 9
     part = feed(ClassScatter(strategy, folds=8), x, y, [100]).compute()
-    low, high = Replicates(np.log(part.deleted)[:, None]).interval(
-        lambda c: c, np.log([part.value])
-    )
-    assert low[0] < np.log(part.value) < high[0]
+    found = jackknife(1 / part.unbiased[:, None], part.ratios, part.growth)
+    assert abs(found.centre - 1 / part.value) < 2 * found.error
 
 
 def test_a_large_mean_costs_no_digits():
@@ -152,21 +188,24 @@ def test_nearly_coinciding_means_are_resolved():
     assert ls.fuzziness(x.float(), y) == pytest.approx(oracles.fuzziness(x.float(), y), rel=1e-6)
 
 
-def test_a_merged_statistic_goes_on_dealing_after_both():
-    y = torch.arange(24) % 3
-    x = torch.randn(24, 2)
+def test_a_merged_statistic_goes_on_as_if_it_had_seen_all():
+    x, y = torch.randn(60, 2, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 4
     first, second = ClassScatter(folds=8), ClassScatter(folds=8)
-    first.update(x[:12], y[:12])
-    second.update(x[:6], y[:6] + 1)
+    first.update(x[:21], y[:21] % 3)
+    second.update(x[21:40], y[21:40])
     first.merge(second)
+    first.update(x[40:], y[40:])
     assert first.classes == [0, 1, 2, 3]
-    # Of class 0 four samples are dealt, of 1 and 2 six, of 3 two: the next fold of each.
-    assert (first.index.assign(torch.arange(4)) % 8).tolist() == [4, 6, 6, 2]
+    whole = feed(ClassScatter(folds=8), x, torch.cat([y[:21] % 3, y[21:]]), []).compute()
+    assert first.compute().deleted == pytest.approx(whole.deleted, rel=1e-9)
+    assert first.compute().contrasts == pytest.approx(whole.contrasts, rel=1e-9)
 
 
 def test_a_fold_that_leaves_no_spread_is_not_a_number():
-    x, y = torch.randn(8, 3), torch.tensor([0, 1, 2, 3] * 2)
-    assert np.isnan(feed(ClassScatter("held", folds=2), x, y, []).compute().deleted).all()
+    index, y = GroupIndex(2), torch.tensor([0, 1, 2, 3] * 2)
+    stat = ClassScatter(index=index)
+    stat.update_rows(torch.randn(8, 3), index.assign(y, torch.tensor([0] * 4 + [1] * 4)))
+    assert np.isnan(stat.compute().deleted).all()
 
 
 def test_float32_replicates_far_from_the_origin():

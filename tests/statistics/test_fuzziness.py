@@ -104,3 +104,20 @@ def test_means_that_nearly_lie_on_a_line_lose_no_digits(small: float) -> None:
 def test_an_unknown_weighting_is_said(weighting: object) -> None:
     with pytest.raises(ls.LawscopeError, match="choose 'count' or 'class'"):
         ls.fuzziness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1], weighting=weighting)  # type: ignore[arg-type]
+
+
+def test_equal_weights_are_about_the_mean_of_the_class_means():
+    """The authors' formula for equal classes keeps the mean of the samples; docs/separation.md."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), [60, 60, 10, 10])
+    x = rng.normal(size=(len(y), 7)) + 3 * rng.normal(size=(4, 7))[y]
+    means = np.stack([x[y == k].mean(axis=0) for k in range(4)])
+    within = np.mean([np.cov(x[y == k].T, bias=True) for k in range(4)], axis=0)
+
+    def about(centre):
+        between = (means - centre).T @ (means - centre) / 4
+        return np.trace(within @ np.linalg.pinv(between, rcond=1e-10))
+
+    found = ls.fuzziness(x, y, weighting="class")
+    assert found == pytest.approx(about(means.mean(axis=0)), rel=1e-10)
+    assert found > 1.01 * about(x.mean(axis=0))

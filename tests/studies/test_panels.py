@@ -67,14 +67,18 @@ def test_choice_takes_the_straightest_of_each_seed_and_keeps_all(shelf):
         # two epochs fit nothing, so the most accurate is taken
         assert not any(run["fits"] for run in own)
         assert chosen["accuracy"] == max(run["accuracy"] for run in own)
-        assert len(chosen["D"]) == len(chosen["D_interval"]) == 5
+        assert len(chosen["D"]) == 5
 
 
 def test_measured_is_the_law_on_the_run(shelf):
     training = sweep(NET, [1e-2])[0]
     numbers, law = measured(Lab({}, shelf), training), Lab({}, shelf).separation(training)
     assert numbers["D"] == law.values.tolist()
-    assert numbers["interval"]["r"] == list(law.fit.interval["pearson"])
+    assert (numbers["r"], numbers["rho"]) == (law.fit.pearson, law.fit.rho)
+    # On all of the data that there is: nothing is estimated.
+    assert numbers["verdict"] == law.verdict
+    assert law.population is None
+    assert (numbers["D_interval"], numbers["interval"]) == (None, {})
     untrained = measured(Lab({}, shelf), training, epoch=0)
     unseen = measured(Lab({}, shelf), training, split="test")
     assert numbers["D"][0] == untrained["D"][0] != unseen["D"][0]

@@ -82,6 +82,8 @@ class Watch:
             self._reader.open = self._unfinished = False
             return
         self._reader.end()
+        for observer in self._observers:
+            observer.see_output(output)
         self.samples += self._reader.batch.size
         if not self._awaited:
             self._finish()

@@ -324,9 +324,10 @@ class _Run:
                     value = _compute_loss(self.loss, output, batch)
                 reader.backward(value)
             else:
-                reader.run(fitted)
+                output = reader.run(fitted)
         self.first_run = nullcontext()
         for observer in reader.active:
+            observer.see_output(output)
             observer.end_batch()
 
     def feed_beside(self, batch: Batch) -> None:

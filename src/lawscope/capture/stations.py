@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from lawscope.capture.blocks import StreamBlocks, find_repeated_blocks
 from lawscope.capture.layers import find_layers, is_sequence
 from lawscope.capture.trace import Seen, Trace, join_name
-from lawscope.errors import LawscopeError
+from lawscope.errors import LawscopeError, NotApplicableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,7 +222,7 @@ def select(
                 "The network has no repeated composite modules to call blocks; select "
                 "stations='layers', a glob, or a list of names (lawscope.stations shows them all)."
             )
-        raise LawscopeError(
+        raise NotApplicableError(
             "The network shows fewer than two layers (a linear or convolutional module with what "
             "follows it); select stations by a glob or a list of names: "
             f"{', '.join(stations.names[:12]) or 'none ran'}."

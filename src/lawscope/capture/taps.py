@@ -76,6 +76,9 @@ class Observer:
     def see(self, tap: Tap, rows: Tensor) -> None:
         """Take in what a tap gave; use it now, it is not kept."""
 
+    def see_output(self, output: Any) -> None:
+        """Take in what the network returned for the batch."""
+
     def end_batch(self) -> None:
         """Finish with a batch: everything it gave has been seen."""
 

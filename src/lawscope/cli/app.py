@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from lawscope._version import __version__
-from lawscope.cli.demo import demo, init
+from lawscope.cli.demo import demo, demo_imbalanced, init
 from lawscope.cli.depth import depth
 from lawscope.cli.peel import peel
 from lawscope.cli.shared import (
@@ -257,7 +257,7 @@ def show(
     print_result(load(file), json_)
 
 
-for command in (demo, depth, peel, init):
+for command in (demo, demo_imbalanced, depth, peel, init):
     app.command()(command)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -114,6 +115,53 @@ def demo(
     outcomes = {"train_accuracy": outcome.accuracy, "train_loss": outcome.loss}
     settings = {**report.settings, "training": trained, **outcomes}
     deliver(dataclasses.replace(report, settings=settings), out, json_=json_)
+
+
+def demo_imbalanced(
+    common: Annotated[
+        int, typer.Option(help="Training images of a common class.", min=2, max=500)
+    ] = 500,
+    rare: Annotated[int, typer.Option(help="Training images of a rare class.", min=1)] = 5,
+    rare_classes: Annotated[
+        int, typer.Option(help="How many of the ten classes are rare.", min=2, max=9)
+    ] = 5,
+    depth: Annotated[int, typer.Option(help="Layers, classifier included.", min=2)] = 4,
+    lr: Annotated[float, typer.Option(help="First learning rate, of momentum.", min=0.0)] = 0.1,
+    weight_decay: Annotated[
+        float, typer.Option(help="Strong decay makes rare classes merge.", min=0.0)
+    ] = 2e-2,
+    epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 100,
+    seeds: Annotated[int, typer.Option(help="Networks per training.", min=1)] = 3,
+    threads: Threads = None,
+    json_: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Train on rare classes, find which merged, oversample at the rate found, train again.
+
+    A story on embedded Fashion-MNIST, about a minute: held-out accuracy of the rare classes before
+    and after, for every seed, and beside it what equal shares give.
+    """
+    from rich.console import Console
+
+    from lawscope.cli.scan import set_threads
+    from lawscope.remedies.rescue import rescue_rare_classes
+
+    # Layers of a hundred units are too small to share: a second thread only waits.
+    set_threads(threads or 1)
+    story = rescue_rare_classes(
+        common=common,
+        few=rare,
+        rare_classes=rare_classes,
+        depth=depth,
+        lr=lr,
+        weight_decay=weight_decay,
+        epochs=epochs,
+        seeds=seeds,
+        tell=partial(Console(stderr=json_).print, highlight=False, markup=False),
+    )
+    if not json_:
+        typer.echo()
+    deliver(story, out, json_=json_)
 
 
 def init(

@@ -36,11 +36,15 @@ def depth(
     threads: Threads = None,
     figure: Annotated[
         Path | None,
-        typer.Option("--figure", "-o", help="Draw D over depth into a .pdf, .png or .svg file."),
+        typer.Option("--figure", "-o", help="Draw D and held-out accuracy: .pdf, .png or .svg."),
     ] = None,
     json_: AsJson = False,
 ) -> None:
-    """Train several depths on the data and report which separates best.
+    """Train several depths on the data and report how deep is enough.
+
+    The advised depth is the shallowest whose accuracy on held-out samples is not surely below the
+    best over the seeds; D of the training samples stands beside it. Held out is the test split, or
+    a fifth of each class where there is none. Two to three minutes on one core with the defaults.
 
     [bold]Examples[/bold]
 

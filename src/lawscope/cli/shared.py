@@ -78,8 +78,9 @@ def deliver(report: Any, out: Path | None, *, json_: bool) -> None:
 
     Where the files cannot be written the result is printed all the same, and the error after it.
     """
-    skipped = {law: spell_options(why) for law, why in report.skipped.items()}
-    report = dataclasses.replace(report, skipped=skipped)
+    if hasattr(report, "skipped"):
+        skipped = {law: spell_options(why) for law, why in report.skipped.items()}
+        report = dataclasses.replace(report, skipped=skipped)
     folder = None if json_ and out is None else _choose_folder(out)
     try:
         if folder is not None:

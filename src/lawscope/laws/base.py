@@ -29,7 +29,7 @@ from lawscope.capture.taps import Observer
 from lawscope.data.source import Source
 from lawscope.data.tokens import TokenSource
 from lawscope.errors import LawscopeError
-from lawscope.formatting import describe_settings
+from lawscope.formatting import describe_settings, typeset
 from lawscope.laws.provenance import Provenance
 from lawscope.result import Result
 from lawscope.section import Section
@@ -152,6 +152,12 @@ class LawResult(Result):
     settings: dict[str, Any] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     control: LawResult | None = None
+
+    def __post_init__(self) -> None:
+        # One typography, wherever a sentence is read.
+        object.__setattr__(self, "reason", typeset(self.reason))
+        for name in ("advice", "warnings"):
+            object.__setattr__(self, name, tuple(map(typeset, getattr(self, name))))
 
     def measured_on(self, provenance: Provenance) -> Self:
         """Return the result with its provenance."""

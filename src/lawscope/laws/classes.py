@@ -38,11 +38,13 @@ def class_names_of(given: Sequence[str] | None, classes: IntArray) -> tuple[str,
     if given is None:
         return tuple(str(c) for c in classes)
     _check_list(given)
-    if len(given) == len(classes):
-        return tuple(str(name) for name in given)
+    # Names of folders may hold bytes that are not text, which nothing could print.
+    names = [str(name).encode("utf-8", "replace").decode() for name in given]
+    if len(names) == len(classes):
+        return tuple(names)
     # Names for more classes than were seen: labels index into them.
-    if not len(classes) or (classes.min() >= 0 and classes.max() < len(given)):
-        return tuple(str(given[c]) for c in classes)
+    if not len(classes) or (classes.min() >= 0 and classes.max() < len(names)):
+        return tuple(names[c] for c in classes)
     raise _wrong_number(given, f"{len(classes)} classes")
 
 

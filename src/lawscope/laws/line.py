@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import between, fixed
+from lawscope.formatting import between, fixed, many, number
 from lawscope.laws.base import Answer
 from lawscope.section import Chart, Curve, KeyNumber
+
+# Between which a number lies in any case.
+LIMITS = {"rho": (0.0, math.inf), "half_life": (0.0, math.inf), "pearson": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +80,8 @@ class LineFit:
 
     def __str__(self) -> str:
         return (
-            f"line through {len(self.residuals)} stations: ρ = {fixed(self.rho, 4)}, "
-            f"r = {fixed(self.pearson, 4)}, half-life {fixed(self.half_life, 2)}"
+            f"line through {many(len(self.residuals), 'station')}: ρ = {fixed(self.rho, 3)}, "
+            f"r = {fixed(self.pearson, 3)}, half-life {number(self.half_life)}"
         )
 
     def __repr__(self) -> str:
@@ -138,7 +141,7 @@ def residual_shares(curve: FloatArray, left_out: int = 0) -> FloatArray:
 def judge_straightness(fit: LineFit, limit: float, unit: str) -> Answer:
     """Return whether the Pearson correlation is certainly below its limit."""
     low, high = fit.interval["pearson"]
-    said = f"r = {fit.pearson:.4f} [{low:.4f}, {high:.4f}]"
+    said = f"r = {fixed(fit.pearson, 3)} [{fixed(low, 3)}, {fixed(high, 3)}]"
     if high <= limit:
         return True, f"{said} is below {limit}"
     if low > limit:
@@ -169,13 +172,14 @@ def _intervals(log_values: FloatArray, replicates: Replicates) -> dict[str, tupl
 def key_number(
     fit: LineFit, control: LineFit | None, name: str, symbol: str, decimals: int, meaning: str
 ) -> KeyNumber:
-    """Return one number of a fit with its interval, that of the control beside it."""
+    """Return one number of a fit with its interval, that of the control beside it where known."""
+    beside = math.nan if control is None else getattr(control, name)
     return KeyNumber(
         symbol,
         fixed(getattr(fit, name), decimals),
         meaning,
-        between(fit.interval.get(name), lambda end: fixed(end, decimals)),
-        "" if control is None else fixed(getattr(control, name), decimals),
+        between(fit.interval.get(name), lambda end: fixed(end, decimals), limits=LIMITS[name]),
+        "" if math.isnan(beside) else fixed(beside, decimals),
     )
 
 
@@ -207,6 +211,7 @@ def line_charts(
         stations=curve.stations,
         values=log_or_nan(curve.values) - base,
         interval=None if curve.interval is None else log_or_nan(curve.interval) - base[:, None],
+        estimate=None if curve.estimate is None else log_or_nan(curve.estimate) - base,
         fitted=np.where(np.isnan(base), np.nan, 0.0),
         log=False,
         note="0.1 is about 10 % above the line.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lawscope.laws.base import LawResult
@@ -12,6 +13,9 @@ from lawscope.section import Section
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MOST_ADVICE = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,8 +52,10 @@ class Report(Result):
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """The advice of every law, most important first within a law."""
-        return tuple(sentence for r in self.results.values() for sentence in r.advice)
+        """At most three sentences: the first of every law, then the second of every law, …."""
+        rounds = itertools.zip_longest(*(result.advice for result in self.results.values()))
+        sentences = [sentence for each in rounds for sentence in each if sentence is not None]
+        return tuple(sentences[:MOST_ADVICE])
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -57,8 +63,12 @@ class Report(Result):
         return tuple(sentence for r in self.results.values() for sentence in r.warnings)
 
     def sections(self) -> dict[str, Section]:
-        """Return the section of every law by its name."""
-        return {name: result.section() for name, result in self.results.items()}
+        """Return the section of every law by its name, with what of its advice is ours."""
+        sections = {name: result.section() for name, result in self.results.items()}
+        return {
+            name: replace(section, advice=[said for said in section.advice if said in self.advice])
+            for name, section in sections.items()
+        }
 
     def section(self) -> Section:
         """Return the section of the first law."""

@@ -310,6 +310,9 @@ class _Guarded(Observer):
     def see(self, tap: Tap, rows: Tensor) -> None:
         self._try(lambda: self.inner.see(tap, rows))
 
+    def see_output(self, output: Any) -> None:
+        self._try(lambda: self.inner.see_output(output))
+
     def end_batch(self) -> None:
         self._try(lambda: self.inner.end_batch())
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
+from lawscope.formatting import number
 from lawscope.result import Result
 from lawscope.section import Lines, Section
 from lawscope.theory.layer_peeled.groups import check_counts, check_number
@@ -109,8 +110,9 @@ class OversamplingPlan(Result):
     def __str__(self) -> str:
         if not self.needed:
             return "no class collapses at these energies; no oversampling is needed"
-        few = f"{int((self.rates > 1).sum())} of {len(self.rates)} classes"
-        return f"{few} are to be sampled more often, up to {self.rates.max():.3g} times"
+        few = int((self.rates > 1).sum())
+        said = f"{few} of {len(self.rates)} classes {'is' if few == 1 else 'are'} to be sampled"
+        return f"{said} more often, up to {number(self.rates.max())} times"
 
 
 def oversampling_weights(
@@ -127,7 +129,8 @@ def oversampling_weights(
 
     Args:
         counts: samples per class, in the order of the labels.
-        weight_energy: E_W; ``ls.collapse(model, loader).energies`` reads both off a network.
+        weight_energy: E_W; ``ls.collapse(model, loader).centred_energies`` reads both off a
+            network, without the mean that all features share and that separates nothing.
         feature_energy: E_H.
         margin: how far above the threshold to go, 0.005 for half a percent.
 

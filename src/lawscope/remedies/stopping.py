@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RULE = (
-    "The law has come into effect when it holds, by the rule of the verdict, at each of the last "
-    "`window` measurements. The interval of r over them is the smallest that covers all of their "
-    f"95 % intervals; it then lies below {STRAIGHT} as a whole, whatever samples or epochs do to r."
+    "The law has come into effect when it holds, by the rule of the verdict on the samples that "
+    f"were given, at each of the last `window` measurements: r is then at most {STRAIGHT} at all."
 )
 
 
@@ -93,8 +92,6 @@ class StopWhenLawHolds:
         self.first = whole_number("first", first, 0, "is before the training")
         if report is not None and not callable(report):
             raise LawscopeError(f"report={report!r} cannot be called; give print, say.")
-        if settings.get("uncertainty", "jackknife") is None:
-            raise LawscopeError("The rule needs an interval; leave uncertainty='jackknife'.")
         if isinstance(loader, Iterator):
             raise LawscopeError("A generator is used up by the first measurement; pass a list.")
         check_control(settings.get("control"))
@@ -113,7 +110,9 @@ class StopWhenLawHolds:
     def __call__(self, epoch: int) -> bool:
         """Take note that ``epoch`` epochs are done; True when training should stop."""
         if epoch >= self.first and epoch % self.every == 0:
-            self.history[epoch] = separation(self.model, self.loader, **self.settings)
+            # On all that was given: no statement beyond it is asked for.
+            settings = {"uncertainty": None, **self.settings}
+            self.history[epoch] = separation(self.model, self.loader, **settings)
             if self.epoch is None and self.in_effect:
                 self.epoch = epoch
             if self.report is not None:
@@ -131,24 +130,16 @@ class StopWhenLawHolds:
         return len(self.last) == self.window and all(m.verdict == "holds" for m in self.last)
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """The interval of r over the last measurements, or None before there are enough."""
-        if len(self.last) < self.window:
-            return None
-        ends = [m.fit.interval["pearson"] for m in self.last]
-        return min(low for low, _ in ends), max(high for _, high in ends)
-
-    @property
     def sentence(self) -> str:
         """Where the training stands, in words."""
         if not self.history:
             return "The law has not been measured yet."
         epoch, now = next(reversed(self.history.items()))
         said = f"Epoch {epoch}: r = {now.fit.pearson:.3f}, ρ = {now.fit.rho:.3f}; "
-        if self.interval is None:
+        if len(self.last) < self.window:
             return f"{said}{len(self.last)} of {self.window} measurements so far."
-        low, high = self.interval
-        said += f"r over the last {self.window} lies in [{low:.3f}, {high:.3f}]"
+        seen = [m.fit.pearson for m in self.last]
+        said += f"r over the last {self.window} is {min(seen):.3f} to {max(seen):.3f}"
         if self.in_effect:
             return f"{said}: the law is in effect, first at epoch {self.epoch}."
         held = sum(m.verdict == "holds" for m in self.last)
@@ -161,20 +152,20 @@ class StopWhenLawHolds:
         return f"<{type(self).__name__}: {self}>"
 
     def table(self) -> pd.DataFrame:
-        """Return one row per measurement: epoch, r with its interval, ρ, last D, verdict."""
+        """Return one row per measurement: epoch, r, ρ, last D, verdict."""
         import pandas as pd
 
         rows = [
-            (epoch, m.fit.pearson, *m.fit.interval["pearson"], m.fit.rho, m.values[-1], m.verdict)
+            (epoch, m.fit.pearson, m.fit.rho, m.values[-1], m.verdict)
             for epoch, m in self.history.items()
         ]
-        return pd.DataFrame(rows, columns=["epoch", "r", "low", "high", "rho", "D", "verdict"])
+        return pd.DataFrame(rows, columns=["epoch", "r", "rho", "D", "verdict"])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw r with its interval against epochs; the title names the epoch of the effect."""
+        """Draw r against epochs; the title names the epoch of the effect."""
         from lawscope.report.charts.figures import draw
 
         rows, name = self.table(), "Pearson r of log D"
         title = "the law" if self.epoch is None else f"the law, in effect from epoch {self.epoch}"
-        data = list(map(str, rows["epoch"])), rows["r"].to_numpy(), rows[["low", "high"]].to_numpy()
+        data = list(map(str, rows["epoch"])), rows["r"].to_numpy()
         return draw(Curve(title, "r", name, "epoch", *data, log=False), ax)

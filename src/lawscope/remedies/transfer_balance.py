@@ -45,7 +45,8 @@ class TransferBalance(Result):
         balance: the difference over the mean improvement of a layer, (log D_0 − log D_L)/L: zero
             when bottom and top improve equally, positive when the bottom is ahead. NaN where the
             network does not lower D.
-        interval: 95 % interval of each number above by its name, empty without uncertainty.
+        interval: 95 % interval in the population of each number above by its name, NaN where D has
+            no upper end, empty without uncertainty. The numbers themselves are of the samples.
         split: index s of the station that ends the bottom.
         tolerance: size of ``balance`` that still counts as equal.
         verdict: by :data:`RULE`.
@@ -66,7 +67,7 @@ class TransferBalance(Result):
     separation: Separation
 
     def table(self) -> pd.DataFrame:
-        """Return bottom and top: their stations, improvement per layer, factor on D per layer."""
+        """Return bottom and top: stations, improvement and factor on D per layer, population."""
         import pandas as pd
 
         names, last = self.separation.shown, len(self.separation.stations) - 1
@@ -79,9 +80,10 @@ class TransferBalance(Result):
                 "to": [names[self.split], names[last]],
                 "layers": [self.split, last - self.split],
                 "improvement": [self.bottom, self.top],
+                "factor": [math.exp(-self.bottom), math.exp(-self.top)],
+                "population": np.add(low, high) / 2,
                 "low": low,
                 "high": high,
-                "factor": [math.exp(-self.bottom), math.exp(-self.top)],
             }
         )
 
@@ -91,7 +93,7 @@ class TransferBalance(Result):
         logs, index = log_or_nan(measured.values), np.arange(len(measured.values))
         ends = [0, self.split, len(index) - 1]
         line = np.exp(np.interp(index, ends, logs[ends]))
-        curve = measured.shown, measured.values, measured.interval, line
+        curve = measured.shown, measured.values, None, None, line
         rows = [[name, number(gain), number(math.exp(-gain))] for name, gain in gains]
         return Section(
             title="Balance of transfer learning",
@@ -159,11 +161,11 @@ def compute_balance(
     if not isinstance(given, Real) or not float(given) > 0:
         raise LawscopeError(f"tolerance={given!r} leaves nothing balanced; give one above 0.")
     cut, tolerance = _find_cut(measured.stations, split), float(given)
-    curve, again = log_or_nan(measured.values), measured.replicates
+    curve, again = log_or_nan(measured.values), measured.population
     bottom, top, difference, balance = _compute_numbers(curve, cut).tolist()
     interval: dict[str, tuple[float, float]] = {}
     if again is not None:
-        ends = zip(*again.interval(lambda c: _compute_numbers(c, cut), curve), strict=True)
+        ends = zip(*again.interval_of(lambda c: _compute_numbers(c, cut)), strict=True)
         interval = {n: (float(a), float(b)) for n, (a, b) in zip(NUMBERS, ends, strict=True)}
     low, high = interval.get("balance", (math.nan, math.nan))
     verdict: Balance = "cannot be told"

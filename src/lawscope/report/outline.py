@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lawscope.formatting import describe_settings, typeset
+from lawscope.formatting import as_sentence, describe_settings, typeset
 from lawscope.laws.base import LawResult
 from lawscope.laws.report import Report
 from lawscope.papers import PAPERS
@@ -15,7 +14,6 @@ from lawscope.result import Result
 from lawscope.section import Section
 
 Pairs = Sequence[tuple[str, str]]
-_WORD = re.compile(r"[a-z]{2}")
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Outline:
 
     name: str
     sections: Sequence[Section]  # one per law
-    facts: Sequence[str] = ()  # what all sections say about the data, each once
+    facts: Sequence[str] = ()  # of all sections, each once: accuracy, samples, …
     skipped: dict[str, str] = field(default_factory=dict)  # laws that were not measured, and why
     settings: Sequence[tuple[str, Pairs]] = ()  # how it was measured, with which versions
 
@@ -48,7 +46,7 @@ def outline_of(result: Result) -> Outline:
         settings += [(section.title, section.settings) for section in sections]
     else:
         section = _typeset(result.section())
-        name, sections, facts, skipped = section.title, [section], [], {}
+        name, sections, facts, skipped = section.title, [section], list(section.facts), {}
         settings.append(("How it was measured", section.settings))
     if isinstance(result, Report | LawResult):
         known = {field: value for field, value in asdict(result.provenance).items() if value}
@@ -64,13 +62,5 @@ def _typeset(section: Section) -> Section:
         name: [typeset(each) for each in getattr(section, name)]
         for name in ("about", "advice", "findings", "warnings")
     }
-    headline = _sentence(typeset(section.headline))
+    headline = as_sentence(typeset(section.headline))
     return replace(section, headline=headline, rule=typeset(section.rule), **lists)
-
-
-def _sentence(words: str) -> str:
-    """Return words as a sentence; one that begins with a symbol, as "r = 1 is high.", keeps it."""
-    if not words:
-        return ""
-    first = words[0].upper() if _WORD.match(words) else words[0]
-    return f"{first}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"

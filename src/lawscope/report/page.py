@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from lawscope.formatting import number
 from lawscope.report.charts.bars import draw_bars
-from lawscope.report.charts.curve import draw_curve
+from lawscope.report.charts.curve import draw_curve, series_of
 from lawscope.report.charts.heat_map import draw_heat_map
 from lawscope.report.charts.lines import coloured_lines, draw_lines, other_lines
 from lawscope.report.charts.svg import NARROW, WIDE
@@ -123,8 +123,9 @@ def draw_chart(chart: Chart, widths: tuple[int, ...] = (WIDE, NARROW)) -> Drawin
 
 
 def _legend(chart: Chart) -> list[Key]:
-    if isinstance(chart, Curve) and chart.control is not None:
-        return [Key("trained", "measured"), Key("control", "untrained")]
+    if isinstance(chart, Curve) and (chart.control is not None or chart.estimate is not None):
+        words = {"trained": "measured", "population": "population", "control": "untrained"}
+        return [Key(kind, words[kind]) for kind, *_ in reversed(series_of(chart))]
     if isinstance(chart, Lines):
         lines = coloured_lines(chart)
         return [Key(f"c{each.slot}", each.name, number(each.last), each.row) for each in lines]

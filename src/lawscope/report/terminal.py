@@ -30,6 +30,7 @@ TONES = {"good": "bold green", "bad": "bold red", "open": "bold yellow"}
 MOST_ROWS = 40  # of more stations every n-th has a row
 LEAST_STRIP, MOST_STRIP = 8, 32
 LEAST_NAME = 10
+LEAST_SPAN = 1.25  # of a log axis
 LONGEST_WHOLE = 24  # cells of a table up to this length are not folded
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 # How a terminal without Unicode spells what we write.
@@ -56,6 +57,20 @@ def render_table(table: Texts) -> RenderableType:
 def render_frame(frame: pd.DataFrame) -> RenderableType:
     """Return what ``rich`` prints of a table of pandas: numbers rounded, names whole."""
     return _LaidOut(lambda writer: iter([writer.frame(frame)]))
+
+
+def _find_ends(values: FloatArray, log: bool) -> tuple[float, float]:
+    """Return the ends of an axis: a linear one holds zero, a log one spans at least a quarter.
+
+    Values that hardly differ would else look as if the smallest were nothing.
+    """
+    if not np.isfinite(values).any():
+        return 1.0, 1.0
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if not log:
+        return min(low, 0.0), max(high, 0.0)
+    wider = math.sqrt(max(1.0, LEAST_SPAN * low / high))
+    return low / wider, high * wider
 
 
 class _LaidOut:
@@ -141,23 +156,21 @@ class _Writer:
         verdict = self.text(section.verdict, TONES.get(section.tone, "bold"))
         joint = ": " if section.verdict and section.headline else ""
         yield Text.assemble(verdict, joint, self.text(section.headline))
-        if section.facts and not outline.facts:
-            yield self.text(", ".join(section.facts), "dim")
         if section.numbers:
             yield ""
             yield self.key_numbers(section.numbers)
         chart = section.charts[0] if section.charts else None
-        if isinstance(chart, Curve) and len(chart.values):
+        main = [each for each in section.tables if each.main]  # says what rows of a curve would
+        if isinstance(chart, Curve) and len(chart.values) and not main:
             yield ""
             yield self.curve(chart)
         elif isinstance(chart, Bars) and len(chart.values):
             yield ""
             yield self.text(chart.title, "dim")
             yield self.bars(chart)
-        for each in section.tables:
-            if each.main:
-                yield ""
-                yield self.table(each)
+        for each in main:
+            yield ""
+            yield self.table(each)
         yield from self.sentences("advice", "{}.", section.advice)
         yield from self.sentences("findings", "-", section.findings)
         yield from self.sentences("warnings", "!", section.warnings)
@@ -183,14 +196,15 @@ class _Writer:
         control = np.full(len(values), np.nan)
         if chart.control is not None and len(chart.control) == len(values):
             control = drawable(chart.control, chart.log)
-        both = np.concatenate([values, control])
-        low, high = (np.nanmin(both), np.nanmax(both)) if np.isfinite(both).any() else (1.0, 1.0)
+        low, high = _find_ends(np.concatenate([values, control]), chart.log)
         scaled: Callable[[Any], FloatArray] = np.log if chart.log else np.asarray
         start, reach = scaled(low), (scaled(high) - scaled(low)) or 1.0
         shares, beside = ((scaled(each) - start) / reach for each in (values, control))
         columns = {chart.symbol: [number(float(value), chart.digits) for value in chart.values]}
         if chart.interval is not None:
             write = partial(number, digits=chart.digits)
+            if chart.estimate is not None:
+                columns["population"] = [write(float(value)) for value in chart.estimate]
             columns["95 %"] = [between(ends, write) for ends in chart.interval.tolist()]
         if chart.log:
             kept = values[1:] / values[:-1]
@@ -200,6 +214,8 @@ class _Writer:
             ends = [number(float(end), chart.digits) for end in (low, high)]
             title = f"log {chart.symbol}" if chart.log else chart.symbol
             room = width - len(ends[0]) - len(ends[1])
+            if room < 1:
+                return ""
             return f"{ends[0]}{(title if room > len(title) + 1 else '').center(room)}{ends[1]}"
 
         def strip(index: int, width: int) -> Text:

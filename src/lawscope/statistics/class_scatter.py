@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lawscope.data.row_hash import hash_rows
 from lawscope.errors import LawscopeError
 from lawscope.statistics.base import Statistic, guarded
 from lawscope.statistics.features import as_features, as_labels
@@ -40,6 +41,11 @@ class ClassFuzziness:
     dim: int  # number of features
     rank: int  # of SSb
     deleted: NDArray[np.float64]  # D without each fold in turn, shape (≤ F,); empty without folds
+    ratios: NDArray[np.float64]  # all samples over those left out, shape (≤ F,)
+    growth: NDArray[np.float64]  # of the noise in class means without each fold, shape (≤ F,)
+    # Of all samples, then without each fold, shape (1 + ≤ F,):
+    unbiased: NDArray[np.float64]  # D with SSw^k over n_k − 1
+    contrasts: NDArray[np.float64]  # the weakest class contrast
 
 
 class ClassScatter(Statistic):
@@ -118,7 +124,7 @@ class ClassScatter(Statistic):
         x = as_features(features)
         y = as_labels(labels, len(x))
         self._check_width(x)
-        self.update_rows(x, self.index.assign(y))
+        self.update_rows(x, self.index.assign(y, hash_rows(x) if self.index.folds > 1 else None))
 
     @guarded
     def update_rows(self, features: Tensor, groups: Tensor) -> None:
@@ -139,7 +145,6 @@ class ClassScatter(Statistic):
             self._second = SpanSquares(self._span())
             # The span has taken over what it needs.
             self._sums = GroupMeans()
-        self.index.restart()
 
     @guarded
     def class_means(self) -> Tensor:
@@ -159,6 +164,7 @@ class ClassScatter(Statistic):
         within = torch.where(span.kept.permute(1, 2, 0) > 0, squares, 0.0).sum(dim=1).T
         classwise = within / counts.clamp(min=1)
         values = classwise @ span.weights
+        unbiased = within / (counts - 1).clamp(min=1) @ span.weights
         # Below this D is the rounding of float64 sums: every sample sits on its class mean.
         values[values < 1 / LARGEST] = 0
         # Without a class of two samples there is no spread, and D would be 0 for want of data.
@@ -168,6 +174,10 @@ class ClassScatter(Statistic):
         spread = (span.class_means - span.class_means.mean(dim=0)).norm()
         if not bool(spread > 1e-13 * (span.shift.norm() + span.class_means.norm())):
             values[:] = torch.nan
+        # A fold takes more of one class than of another. Noise that is small against the distances
+        # of the means adds up as the mean of 1/n_k, large noise as 1 over the mean of n_k: take the
+        # middle of both.
+        noise = (span.weights / counts.clamp(min=1)).sum(dim=1) / samples
         order = np.argsort(np.array(self.classes))
         return ClassFuzziness(
             value=float(values[0]),
@@ -177,6 +187,10 @@ class ClassScatter(Statistic):
             dim=len(span.shift),
             rank=span.rank,
             deleted=values[1:].numpy(),
+            ratios=(samples[:1] / (samples[0] - samples[1:])).numpy(),
+            growth=(noise[1:] / noise[0]).sqrt().numpy(),
+            unbiased=torch.where(values.isnan(), torch.nan, unbiased).numpy(),
+            contrasts=span.contrasts.cpu().numpy(),
         )
 
     @guarded
@@ -198,7 +212,7 @@ class ClassScatter(Statistic):
             self._second.squares += other._second.squares.to(self._second.squares)
             self._second.counts += other._second.counts
             return
-        self.index.join(other.index)
+        self.index.adopt(dict.fromkeys([*self.classes, *other.classes]))
         self.dim = other.dim if self.dim is None else self.dim
         position, folds = self.index.position, self.index.folds
         to = [position[label] * folds + j for label in other.classes for j in range(folds)]
@@ -226,10 +240,7 @@ class ClassScatter(Statistic):
         else:
             self._sums.load(state)
         if self.classes:
-            _, counts, shift = self._group_means()
-            dealt = counts.view(-1, self.index.folds).sum(dim=1)
-            self.index.adopt(self.classes, dealt.tolist())
-            self.dim = len(shift)
+            self.dim = len(self._group_means()[2])
 
     def _check_width(self, features: Tensor) -> None:
         self.dim = features.shape[1] if self.dim is None else self.dim

@@ -159,6 +159,7 @@ class Span:
         matrix: A of all columns below each other, shape (C, d).
         centres: A x̄_k, relative to ``shift``, shape (C, K).
         membership: 1 where a row of ``matrix`` belongs to a column, shape (C, 1 + R).
+        contrasts: the weakest contrast of the class means in every column, shape (1 + R,).
     """
 
     def __init__(
@@ -174,10 +175,12 @@ class Span:
         self.matrix = matrix[: self.rank]
         self.centres = self.matrix @ self.class_means.T
         owners = [0] * self.rank
+        self.contrasts = means.new_full((self.columns,), torch.nan)
         if self.columns > 1:
             # With fewer features than groups the features are the coordinates.
             wide = means.shape[1] > len(means)
             basis, upper = torch.linalg.qr(means.T) if wide else (None, means.T)
+            self.contrasts = find_weakest_contrasts(upper.T, self.kept)
             fold_means = average_folds(upper.T, self.kept[1:])
             weights = self.weights.expand(len(fold_means), -1)
             matrix, ranks = whiten_between(fold_means, weights)
@@ -227,3 +230,34 @@ def average_folds(means: Tensor, kept: Tensor) -> Tensor:
     table, weights = means.view(*kept.shape[1:], -1), kept.to(means)
     sums = torch.stack([(table * column[..., None]).sum(dim=1) for column in weights])
     return sums / weights.sum(dim=2).clamp(min=1)[..., None]
+
+
+def find_weakest_contrasts(means: Tensor, kept: Tensor) -> Tensor:
+    """Return the least eigenvalue of the class-mean contrasts, shape (R,).
+
+    Means are of groups, (K·F, d), by the samples ``kept``, (R, K, F). The matrix is the Gram matrix
+    of K − 1 contrasts, or where there are fewer features than contrasts their scatter, d×d. Noise
+    adds its covariance over n_k to the product of a class mean with itself; it is estimated from
+    the differences between folds and taken off, so that the eigenvalue is as likely above as below
+    zero where two classes have the same mean, however few the samples. NaN where a class lies in a
+    single fold.
+    """
+    classes, dim = kept.shape[1], means.shape[1]
+    contrasts = torch.linalg.qr(means.new_ones(classes).diag()[:, 1:] - 1 / classes)[0]
+    found = means.new_full((len(kept),), torch.nan)
+    for r, counts in enumerate(kept.to(means)):
+        table, samples = means.view(*counts.shape, -1), counts.sum(dim=1)
+        pairs = samples.square() - counts.square().sum(dim=1)
+        if bool((pairs == 0).any()):
+            continue
+        average = (table * counts[..., None]).sum(dim=1) / samples[:, None]
+        noise = (table - average[:, None]) * (counts / pairs.sqrt()[:, None])[..., None]
+        if dim >= classes - 1:
+            gram = average @ average.T
+            gram.diagonal().sub_(noise.square().sum(dim=(1, 2)))
+            matrix = contrasts.T @ gram @ contrasts
+        else:
+            noise, spread = noise.flatten(0, 1), contrasts.T @ average
+            matrix = spread.T @ spread - (1 - 1 / classes) * noise.T @ noise
+        found[r] = torch.linalg.eigvalsh(matrix)[0]
+    return found

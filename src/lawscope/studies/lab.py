@@ -57,7 +57,9 @@ class Lab:
         data, train = run.samples, split == "train"
         x, y = (data.x, data.y) if train else (data.x_test, data.y_test)
         batches = self.batches(x, y, order if train else None)
-        return separation(self._network(run, epoch), batches, mode=self.mode, **settings)
+        # The data is all there is, as in the paper.
+        settings = {"uncertainty": None, "mode": self.mode, **settings}
+        return separation(self._network(run, epoch), batches, **settings)
 
     def collapse(self, training: Training, *, epoch: int | None = None) -> Collapse:
         """Neural collapse of a trained network on its own training data, repeats included."""

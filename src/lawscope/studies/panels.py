@@ -262,13 +262,10 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
     if math.isfinite(run.loss):
         with quietly():
             law = lab.separation(training, **how)
-        fit, ends = law.fit, law.fit.interval
-        names = {"r": "pearson", "rho": "rho", "half_life": "half_life"}
+        fit = law.fit
         numbers |= {
             "D": law.values.tolist(),
-            "D_interval": None if law.interval is None else law.interval.tolist(),
             "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
-            "interval": {short: ends[name] for short, name in names.items() if name in ends},
             "verdict": law.verdict, "warnings": list(law.warnings),
         }  # fmt: skip
     cleaned: Numbers = drop_non_finite(numbers)

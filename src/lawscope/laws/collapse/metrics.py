@@ -15,6 +15,8 @@ from scipy.spatial.distance import pdist
 
 from lawscope.arrays import FloatArray, IntArray
 
+SURELY = 0.01  # how probable differences in size would be by chance
+
 
 class NC1(NamedTuple):
     """Features of a class shrink to their mean."""
@@ -73,6 +75,13 @@ def pairs_of(square: FloatArray, group: Sequence[int] | None = None) -> FloatArr
     """Return the entries of a symmetric matrix for all pairs, or for those of a group."""
     part = square if group is None else square[np.ix_(group, group)]
     return np.asarray(part[np.triu_indices(len(part), 1)])
+
+
+def differ_surely(counts: FloatArray) -> bool:
+    """Return whether class sizes differ by more than samples drawn at random from equal classes."""
+    from scipy.stats import chisquare
+
+    return bool(chisquare(counts).pvalue < SURELY)
 
 
 def minority_cosine(weights: FloatArray, means: FloatArray, minority: IntArray) -> MinorityCosine:

@@ -17,13 +17,14 @@ from lawscope.capture.head import find_head
 from lawscope.capture.session import Session
 from lawscope.capture.taps import Tap
 from lawscope.data.batches import Batch
+from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_held, class_names_of, find_labels
 from lawscope.laws.collapse import metrics
 from lawscope.laws.collapse.result import Collapse, HeadFacts, Predicted
 from lawscope.laws.collapse.verdict import advise_collapse, judge_collapse
-from lawscope.laws.line import Replicates, log_or_nan
+from lawscope.laws.population import estimate_population
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, gathered, merges_ranks
 from lawscope.statistics.folds import GroupIndex
@@ -72,7 +73,7 @@ class CollapseObserver(LawObserver[Collapse]):
                 f"{len(self.head.weight)}: labels index the rows of the head, so renumber them "
                 "from 0 as in training."
             )
-        self.groups = self.index.assign(y)
+        self.groups = self.index.assign(y, hash_samples(batch) if self.index.folds > 1 else None)
         self.samples += batch.size if self.decisions is None else 0
 
     def see(self, tap: Tap, rows: Tensor) -> None:
@@ -116,6 +117,8 @@ class CollapseObserver(LawObserver[Collapse]):
         weights = head.weight.numpy()[part.classes]
         counts = self._training_counts(part)
         minority = find_minority(counts)
+        if self.settings.counts is None and not metrics.differ_surely(counts):
+            minority = np.arange(len(counts))
         squares = np.square(weights).sum(axis=1), found.squares / found.counts
         energies = metrics.Energies(*(float(each.mean()) for each in squares))
         nc1 = metrics.NC1(part.value, part.value / len(means), metrics.cdnv(means, variances))
@@ -123,7 +126,7 @@ class CollapseObserver(LawObserver[Collapse]):
         nc3, missed = metrics.self_duality(weights, means), int(found.disagreeing.sum())
         nc4 = missed / self.samples
         wilson = binomtest(missed, self.samples).proportion_ci(method="wilson")
-        interval = {"nc4": (float(wilson.low), float(wilson.high)), **_interval(part)}
+        interval = {"nc4": (float(wilson.low), float(wilson.high))}
         prediction, no_prediction, doubts = predict(counts, energies)
         predicted = None if prediction is None else predicted_numbers(prediction, minority)
         angles = metrics.cosines(weights)
@@ -140,6 +143,7 @@ class CollapseObserver(LawObserver[Collapse]):
             centred_energies=metrics.centred_energies(weights, means, variances),
             bias_share=0.0 if bias is None else metrics.bias_share(bias, weights, means),
             interval=interval,
+            population=estimate_population([part]) if self.index.folds > 1 else None,
             prediction=prediction,
             no_prediction=no_prediction,
             predicted=predicted,
@@ -247,12 +251,3 @@ def predicted_numbers(prediction: Peeled, minority: IntArray) -> Predicted:
         metrics.minority_cosine(weights, features, minority),
         prediction.cosines,
     )
-
-
-def _interval(part: ClassFuzziness) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of D, where every replicate has a logarithm."""
-    curve, curves = log_or_nan(np.array([part.value])), log_or_nan(part.deleted[:, None])
-    if len(curves) < 2 or not (np.isfinite(curve).all() and np.isfinite(curves).all()):
-        return {}
-    low, high = Replicates(curves).of_values(curve)[0].tolist()
-    return {"D": (low, high)}

@@ -12,6 +12,8 @@ from lawscope.arrays import FloatArray, IntArray
 from lawscope.formatting import fixed, number, percent
 from lawscope.laws.base import LawResult
 from lawscope.laws.collapse.metrics import NC1, NC2, Energies, MinorityCosine
+from lawscope.laws.learned import has_learned
+from lawscope.laws.population import Population
 from lawscope.section import Section
 from lawscope.theory.layer_peeled.peeled import Peeled
 
@@ -61,16 +63,18 @@ class Collapse(LawResult):
         nc4: share of samples where the classifier, bias included, and the nearest class mean
             disagree.
         minority: positions in ``classes`` of the minority: the smallest size in
-            ``training_counts`` or, if one class alone has it, all below the mean.
-        minority_cosine: mean cosine between minority ``classifiers`` and centred ``means``; over
-            all classes when all are equally large.
+            ``training_counts`` or, if one class alone has it, all below the mean; of classes of
+            which the largest is at least 1.5 times as large. All classes where there are none, or
+            where sizes differ by no more than samples drawn at random do (χ² at 1 %).
+        minority_cosine: mean cosine between minority ``classifiers`` and centred ``means``.
         energies: (E_W, E_H) as in the constraint of the Layer-Peeled Model.
         centred_energies: the same after the mean row and the mean feature h̄ are taken off.
         bias_share: ‖Pb‖²/(‖Pb‖² + (1/K)Σ‖PWh̄_k‖²), P centring over the classes: what the bias
             contributes to the logits of the class means. NC2, NC3 and the prediction are
             about W alone.
-        interval: 95 % intervals of ``"D"`` (jackknife) and ``"nc4"`` (Wilson, the class means
-            taken as given). What depends on weights alone is exact.
+        interval: 95 % interval of ``"nc4"`` (Wilson, the class means taken as given). What depends
+            on weights alone is exact.
+        population: D̂ of the population with its interval, or None.
         prediction: the Layer-Peeled Model at ``energies`` and ``training_counts``, or None.
         no_prediction: why there is none, else empty.
         predicted: the numbers above at its optimum, or None.
@@ -86,7 +90,7 @@ class Collapse(LawResult):
         mean_cosines: of the centred class means, shape (K, K).
     """
 
-    schema: ClassVar[str] = "lawscope.collapse/1"
+    schema: ClassVar[str] = "lawscope.collapse/2"
     nc1: NC1
     nc2: NC2
     nc3: float
@@ -97,6 +101,7 @@ class Collapse(LawResult):
     centred_energies: Energies
     bias_share: float
     interval: dict[str, tuple[float, float]]
+    population: Population | None
     prediction: Peeled | None
     no_prediction: str
     predicted: Predicted | None
@@ -137,12 +142,24 @@ class Collapse(LawResult):
         )
 
     @property
+    def learned(self) -> bool:
+        """Whether the network is known to have learned its data."""
+        untrained = math.nan if self.control is None else self.control.accuracy
+        return has_learned(self.accuracy, self.counts, untrained) is True
+
+    @property
     def phases(self) -> list[str]:
         """Predicted phase of each class; empty strings without a prediction."""
         if self.prediction is None:
             return [""] * len(self.classes)
         by_count = {g.count: g.phase for g in self.prediction.groups}
         return [by_count[n] for n in self.prediction.counts]
+
+    @property
+    def cosine_name(self) -> str:
+        """What ``minority_cosine`` is: without a minority a mean over all classes."""
+        everybody = len(self.minority) == len(self.classes)
+        return "mean cosine" if everybody else "minority cosine"
 
     def section(self) -> Section:
         from lawscope.laws.collapse.section import section_of
@@ -154,7 +171,7 @@ class Collapse(LawResult):
             f"neural collapse at '{self.head.name}': {self.verdict}; "
             f"NC1 {number(self.nc1.papyan)}, NC2 {number(self.nc2.means.angle_error)}, "
             f"NC3 {number(self.nc3)}, NC4 {percent(self.nc4)}; "
-            f"minority cosine {fixed(self.minority_cosine.classifiers, 3)}"
+            f"{self.cosine_name} {fixed(self.minority_cosine.classifiers, 3)}"
         )
 
 
@@ -171,28 +188,31 @@ class Row(NamedTuple):
 
 def number_rows(result: Collapse) -> list[Row]:
     """Return every number with its convention, interval and prediction."""
-    expected, K = result.predicted, len(result.classes)
-    low, high = result.interval.get("D", (math.nan, math.nan))
+    expected = result.predicted
     zero = nc3 = classifiers = means = math.nan
     if expected is not None:
         zero, nc3, (classifiers, means) = 0.0, expected.nc3, expected.minority_cosine
     rows = [
-        Row("NC1 D", "Tr(SSw SSb⁺), classes by n_k/n", result.nc1.D, low, high, zero),
-        Row("NC1 Papyan", "D/K", result.nc1.papyan, low / K, high / K, zero),
+        Row("NC1 D", "Tr(SSw SSb⁺), classes by n_k/n", result.nc1.D, predicted=zero),
+        Row("NC1 Papyan", "D/K", result.nc1.papyan, predicted=zero),
         Row("NC1 CDNV", "mean (v_j+v_k)/(2|h_j−h_k|²)", result.nc1.cdnv, predicted=zero),
     ]
+    if (found := result.population) is not None:
+        low, high = found.interval[0].tolist()
+        value = float(found.values[0])
+        rows.append(Row("NC1 D̂", "D in the population", value, low, high, zero))
     for i, name in enumerate(NC2._fields):
         predicted = (math.nan,) * 3 if expected is None else expected.nc2[i]
         for field, value, there in zip(SHAPE, result.nc2[i], predicted, strict=True):
             rows.append(Row(f"NC2 {name} {field}", SHAPE[field], value, predicted=there))
-    cosine, pairs = result.minority_cosine, "mean over pairs"
+    cosine, pairs, name = result.minority_cosine, "mean over pairs", result.cosine_name
     nc4 = "share where argmax(Wh+b) ≠ nearest mean"
     return [
         *rows,
         Row("NC3", "|W/|W| − M/|M||², M centred means", result.nc3, predicted=nc3),
         Row("NC4", nc4, result.nc4, *result.interval["nc4"]),
-        Row("minority cosine classifiers", pairs, cosine.classifiers, predicted=classifiers),
-        Row("minority cosine means", f"{pairs}, centred", cosine.means, predicted=means),
+        Row(f"{name} of classifiers", pairs, cosine.classifiers, predicted=classifiers),
+        Row(f"{name} of means", f"{pairs}, centred", cosine.means, predicted=means),
         Row("E_W", "mean |w_k|²", result.energies.weight),
         Row("E_H", "mean over classes of mean |h|²", result.energies.feature),
         Row("accuracy", "argmax over all rows of the head", result.accuracy),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 
-from lawscope.formatting import MISSING, between, count, fixed, number, percent
+from lawscope.formatting import MISSING, between, count, fixed, many, number, percent
 from lawscope.laws.collapse.result import Collapse, number_rows
-from lawscope.laws.collapse.verdict import RULE
+from lawscope.laws.collapse.verdict import RULE, find_facts
+from lawscope.laws.learned import say_not_learned
 from lawscope.section import HeatMap, KeyNumber, Section, Table
 
 VERDICTS = {"holds": "collapsed as predicted", "does not hold": "not collapsed as predicted"}
 MOST_CLASSES = 60
+LARGE_BIAS = 0.1  # share of the logits worth a remark
 ROUNDING, SOLVED = 1e-12, 1e-9  # what is smaller is 0: of a measured number, of a predicted one
 KEY = {
     "NC1 Papyan": "D/K: spread of a class over the distance between classes",
@@ -25,18 +28,19 @@ KEY = {
 
 def section_of(result: Collapse) -> Section:
     """Return the section of a result."""
-    return result._section(
+    said = "" if result.learned else say_not_learned(result.accuracy, result.counts)
+    section = result._section(
         VERDICTS,
         title=f"Neural collapse at {result.head.name}",
         numbers=_numbers(result),
         facts=(
             f"accuracy {percent(result.accuracy)}",
-            f"{count(int(result.counts.sum()))} samples",
-            f"{count(len(result.classes))} classes",
+            many(int(result.counts.sum()), "sample"),
+            many(len(result.classes), "class"),
         ),
         charts=_charts(result),
         tables=[_number_table(result), _class_table(result)],
-        findings=[_head_sentence(result), *_prediction_sentence(result)],
+        findings=[*find_facts(result), _head_sentence(result), *_prediction_sentence(result)],
         rule=RULE,
         papers=("collapse", "layer_peeled"),
         about=(
@@ -46,6 +50,7 @@ def section_of(result: Collapse) -> Section:
             "Predicted: the same numbers at the optimum of the Layer-Peeled Model.",
         ),
     )
+    return dataclasses.replace(section, headline=f"{said} {section.headline}".strip())
 
 
 def _numbers(result: Collapse) -> list[KeyNumber]:
@@ -56,18 +61,19 @@ def _numbers(result: Collapse) -> list[KeyNumber]:
     numbers = [
         KeyNumber(
             name.removesuffix(" angle_error").removesuffix(" Papyan"),
-            _write(rows[name].value),
+            write(rows[name].value),
             meaning,
-            between((rows[name].low, rows[name].high)),
-            _write(control[name].value) if control else "",
+            between((rows[name].low, rows[name].high), write),
+            write(control[name].value) if control else "",
             _write(rows[name].predicted, SOLVED, ""),
         )
         for name, meaning in KEY.items()
+        for write in [percent if name == "NC4" else _write]
     ]
-    cosine = rows["minority cosine classifiers"]
+    cosine = rows[f"{result.cosine_name} of classifiers"]
     if math.isfinite(cosine.value):
         few = f"the {len(result.minority)} smallest classes"
-        whose = "all classes" if _balanced(result) else few
+        whose = few if _has_minority(result) else "all classes"
         beside = fixed(control[cosine.metric].value, 3) if control else ""
         predicted = "" if math.isnan(cosine.predicted) else fixed(cosine.predicted, 3)
         about = f"mean between the classifiers of {whose}"
@@ -80,14 +86,16 @@ def _write(value: float, zero: float = ROUNDING, missing: str = MISSING) -> str:
     return missing if math.isnan(value) else number(value, zero=zero)
 
 
-def _balanced(result: Collapse) -> bool:
-    return len(result.minority) == len(result.classes)
+def _has_minority(result: Collapse) -> bool:
+    return len(result.minority) < len(result.classes)
 
 
 def _charts(result: Collapse) -> list[HeatMap]:
-    order = np.argsort(-result.training_counts, kind="stable")
+    order = np.arange(len(result.classes))
+    if _has_minority(result):
+        order = np.argsort(-result.training_counts, kind="stable")
     names = [result.class_names[k] for k in order]
-    equal = np.ptp(result.training_counts) == 0
+    how = ", largest first" if _has_minority(result) else ""
     cosines = {"measured": result.classifier_cosines}
     if result.predicted is not None:
         cosines["predicted"] = result.predicted.cosines
@@ -99,7 +107,7 @@ def _charts(result: Collapse) -> list[HeatMap]:
             values=square[np.ix_(order, order)],
             low=-1.0,
             high=1.0,
-            scale_label=f"cosine; {len(names)} classes{'' if equal else ', largest first'}",
+            scale_label=f"cosine; {many(len(names), 'class')}{how}",
         )
         for kind, square in cosines.items()
     ]
@@ -108,10 +116,7 @@ def _charts(result: Collapse) -> list[HeatMap]:
 def _number_table(result: Collapse) -> Table:
     rows = []
     for row in number_rows(result):
-        name = row.metric
-        if _balanced(result):
-            name = name.replace("minority cosine", "mean cosine of")
-        name = name.replace("_", " ") if name.startswith("NC2") else name
+        name = row.metric.replace("_", " ") if row.metric.startswith("NC2") else row.metric
         ends = between((row.low, row.high), lambda end: number(end, zero=ROUNDING))
         rows.append([name, row.convention, _write(row.value), ends, _write(row.predicted, SOLVED)])
     return Table("Numbers", ["number", "convention", "value", "95 %", "predicted"], rows, words=2)
@@ -142,8 +147,12 @@ def _head_sentence(result: Collapse) -> str:
     bias = f"a bias that makes {share} of the logits" if head.bias else "no bias"
     more = f", {head.positions} of positions" if head.positions else ""
     more += f", under a {head.after}" if head.after else ""
+    more += "; NC2, NC3 and the prediction are about weights alone" * (
+        result.bias_share > LARGE_BIAS
+    )
     return (
-        f"The head ({head.kind}) has {head.features} features, {head.rows} rows and {bias}{more}."
+        f"The head ({head.kind}) has {many(head.features, 'feature')}, {many(head.rows, 'row')} "
+        f"and {bias}{more}."
     )
 
 
@@ -151,10 +160,10 @@ def _prediction_sentence(result: Collapse) -> list[str]:
     if result.no_prediction:
         return [f"No prediction: {result.no_prediction}"]
     sizes, energies = result.training_counts, result.energies
-    words = f"{sizes[0]:g} samples each"
-    if np.ptp(sizes) > 0:
-        ratio = number(float(sizes.max() / sizes.min()))
-        words = f"{sizes.min():g} to {sizes.max():g} samples, a ratio of {ratio}"
+    least, most = f"{sizes.min():g}", f"{sizes.max():g}"
+    words = f"{most} sample{'' if most == '1' else 's'} each"
+    if least != most:
+        words = f"{least} to {most} samples, a ratio of {number(float(sizes.max() / sizes.min()))}"
     return [
         f"The prediction is for {len(sizes)} classes of {words}, with the energies of this "
         f"network, E_W = {number(energies.weight)} and E_H = {number(energies.feature)}."

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.errors import LawscopeWarning
+from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.formatting import number, percent
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.collapse.metrics import NC1, pairs_of
 from lawscope.laws.collapse.result import Collapse, Predicted
 from lawscope.theory.layer_peeled.peel import peel
+from lawscope.theory.layer_peeled.peeled import Peeled
 from lawscope.theory.layer_peeled.thresholds import collapse_floor
 
 SPREAD = 0.1  # D/K: within-class variance a tenth of the between-class variance per direction
@@ -22,7 +25,8 @@ DUAL = 0.1  # distance of NC3 from the predicted: 0.1 is a cosine of 0.95
 MISMATCH = 0.01  # NC4
 SHARED = 0.9  # classifiers at least this close are one
 SMOOTHING = 0.1
-LARGE_BIAS = 0.1
+CLEARLY = 1.5  # times as large as the classes that are called rare
+LEAST_RATE = 1.1  # of oversampling that is worth a sentence
 SURE = 3.0  # standard deviations
 QUOTED = 0.005  # two digits of a rate are quoted
 
@@ -31,8 +35,8 @@ RULE = (
     f"{SPREAD}; (2) cosines between classifiers are within {ANGLE} of those of the Layer-Peeled "
     "Model at the energies and class sizes of this network (−1/(K−1) when the classes are equally "
     f"large), in the mean over pairs; (3) NC3 is within {DUAL} of the model's; (4) NC4 is below "
-    f"{MISMATCH:.0%}. For (1) and (4) the whole 95 % interval decides; (2) and (3) have no "
-    "interval. It does not hold when one of them is certainly false; otherwise, or without a "
+    f"{MISMATCH:.0%}. Of (4) the whole 95 % interval decides, the others are of these "
+    "samples. It does not hold when one of them is certainly false; otherwise, or without a "
     "prediction, it cannot be told."
 )
 
@@ -46,11 +50,9 @@ def judge_collapse(
     predicted: Predicted | None,
 ) -> tuple[Verdict, str]:
     """Apply :data:`RULE`; return the verdict and the sentence behind it."""
-    classes = len(classifier_cosines)
-    low, high = interval.get("D", (math.nan, math.nan))
     answers = [
-        _below("NC1 (D/K)", nc1.papyan, (low / classes, high / classes), SPREAD),
-        _below("NC4", nc4, interval["nc4"], MISMATCH),
+        _below("NC1 (D/K)", nc1.papyan, (nc1.papyan, nc1.papyan), SPREAD),
+        _below("NC4", nc4, interval["nc4"], MISMATCH, percent),
     ]
     if predicted is None:
         answers.append((None, "there is no prediction to hold the angles against"))
@@ -66,55 +68,55 @@ def judge_collapse(
     return decide(answers)
 
 
-def _below(name: str, value: float, ends: tuple[float, float], bar: float) -> Answer:
+def _below(
+    name: str,
+    value: float,
+    ends: tuple[float, float],
+    bar: float,
+    write: Callable[[float], str] = number,
+) -> Answer:
     low, high = ends
-    between = f" [{low:.3g}, {high:.3g}]" if low < high else ""
-    said = f"{name} is {value:.3g}{between}"
+    said = f"{name} is {write(value)}" + (f" [{write(low)}, {write(high)}]" if low < high else "")
+    limit = f"{bar:.0%}" if write is percent else f"{bar:g}"
     if high < bar:
-        return True, f"{said}, below {bar:g}"
+        return True, f"{said}, below {limit}"
     if low >= bar:
-        return False, f"{said}, not below {bar:g}"
-    return None, f"{said}, which does not settle whether it is below {bar:g}"
+        return False, f"{said}, not below {limit}"
+    return None, f"{said}, which does not settle whether it is below {limit}"
 
 
 def advise_collapse(result: Collapse) -> tuple[str, ...]:
-    """Return which classes share a classifier or will, what would keep them apart, the rest."""
-    merged = merged_classes(result.classifier_cosines)
-    doomed = [k for k, phase in enumerate(result.phases) if phase in ("collapsed", "vanished")]
-    sentences = [_shares(result, group, doomed) for group in merged]
-    ahead = [k for k in doomed if not any(k in group for group in merged)]
-    if len(ahead) > 1:
-        mean = pairs_of(result.classifier_cosines, ahead).mean()
-        sentences.append(
-            f"{_names(result, ahead)} are about to collapse if the energies stay where they are "
-            f"(E_W = {result.energies.weight:.3g}, E_H = {result.energies.feature:.3g}): their "
-            f"classifiers have a mean cosine of {mean:.2f} now, and the Layer-Peeled Model merges "
-            "them."
-        )
-    if doomed:
-        sentences += [_remedy(result, doomed), *_smoothing(result)]
-    if result.verdict == "holds":
-        sentences.insert(0, f"Neural collapse is there as the model predicts it: {result.reason}.")
-    samples = int(result.counts.sum())
-    gain = (result.nearest_accuracy - result.accuracy) * samples
-    if gain > SURE * math.sqrt(max(result.nc4 * samples, 1.0)):
-        sentences.append(
-            f"The nearest class mean is right on {result.nearest_accuracy:.1%} of the samples, the "
-            f"head on {result.accuracy:.1%}: the features are ahead of the head; train the head "
-            "longer or on balanced batches."
-        )
-    if result.bias_share > LARGE_BIAS:
-        sentences.append(
-            f"The bias makes {result.bias_share:.0%} of the logits of the class means; NC2, NC3 "
-            "and the prediction know no bias, so read them with that in mind."
-        )
-    if result.no_prediction:
-        sentences.append(f"There is no prediction to compare with: {result.no_prediction}")
-    if not sentences:
-        sentences.append(
-            f"Neural collapse is not complete, and no class has merged: {result.reason}."
-        )
-    return tuple(sentences)
+    """Say how to keep classes apart that have merged or will, in a network that has learned.
+
+    Every sentence begins with what to do; the rules stand in docs/advice.md.
+    """
+    if not result.learned:
+        return ()
+    counts = result.training_counts
+    rare = set(np.flatnonzero(counts.max() >= CLEARLY * counts).tolist())
+    expected = _predict(result)
+    phases = {} if expected is None else {group.count: group.phase for group in expected.groups}
+    doomed = [k for k in sorted(rare) if phases.get(counts[k]) in ("collapsed", "vanished")]
+    sentences = [*_oversample(result, doomed), *_smoothing(result, doomed)]
+    for group in merged_classes(result.classifier_cosines):
+        if not set(group) <= set(doomed):
+            sentences.append(_separate(result, group, set(group) <= rare))
+    sentences += _train_head(result)
+    return tuple(sentences[:3])
+
+
+def _predict(result: Collapse, **loss: Any) -> Peeled | None:
+    """Return the optimum at the energies of what tells classes apart.
+
+    The mean feature and the mean classifier give all classes the same logit; with them in the
+    energies the model expects classes to stay apart that merge in trained networks.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LawscopeWarning)  # the prediction has warned already
+        try:
+            return peel(result.training_counts, *result.centred_energies, **loss)
+        except LawscopeError:  # energies without an optimum
+            return None
 
 
 def merged_classes(cosines: FloatArray) -> list[list[int]]:
@@ -126,69 +128,92 @@ def merged_classes(cosines: FloatArray) -> list[list[int]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _shares(result: Collapse, group: list[int], doomed: list[int]) -> str:
-    """Say which classes have one classifier now, and whether the model expects it."""
-    least = pairs_of(result.classifier_cosines, group).min()
-    said = (
-        f"{_names(result, group)} share one classifier (cosines of {least:.2f} and more); "
-        f"their accuracy is {result.class_accuracy[group].mean():.0%}."
-    )
-    if result.predicted is None:
-        return said
-    if set(group) <= set(doomed):
-        return f"{said} The Layer-Peeled Model predicts it for these class sizes and energies."
-    expected = float(pairs_of(result.predicted.cosines, group).mean())
-    if math.isnan(expected):
-        return said
-    said += f" The Layer-Peeled Model gives them a mean cosine of {expected:.2f}"
+def _oversample(result: Collapse, doomed: Sequence[int]) -> list[str]:
+    """Name the least oversampling, or class weight, that keeps classes apart which merge."""
+    if len(doomed) < 2:
+        return []
     counts = result.training_counts
-    if set(group) <= set(result.minority.tolist()) and counts.min() < counts.max():
-        return (
-            f"{said}, so the network has gone further than it; as the smallest classes they would "
-            f"gain from being sampled more often, up to {counts.max() / counts[group].min():.3g} "
-            "times as often for equal shares."
-        )
-    return (
-        f"{said}: class sizes do not explain it, so look at whether their labels or inputs can be "
-        "distinguished."
-    )
-
-
-def _remedy(result: Collapse, doomed: Sequence[int]) -> str:
-    """Name the least oversampling, or class weight, that keeps them apart."""
-    counts = result.training_counts
-    floor = collapse_floor(counts, *result.energies, precision=QUOTED)
+    energies = result.centred_energies
+    floor = collapse_floor(counts, *energies, precision=QUOTED)
     rates = np.maximum(1.0, floor / counts)[list(doomed)]
     low, high = f"{rates.min():.2g}", f"{rates.max():.2g}"
-    often = low if low == high else f"{low} to {high}"
-    return (
-        f"At these energies classes collapse from a ratio of {counts.max() / floor:.3g} to the "
-        f"largest on, below {floor:.4g} samples; sample {_names(result, doomed, lower=True)} over "
-        f"{often} times as often, or weight their loss by as much "
-        "(lawscope.oversampling_weights)."
-    )
-
-
-def _smoothing(result: Collapse) -> list[str]:
-    """Say what label smoothing would do to the minority, where its cosine is defined."""
-    before = math.nan if result.predicted is None else result.predicted.minority_cosine.classifiers
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LawscopeWarning)  # the prediction has warned already
-        smoothed = peel(
-            result.training_counts, *result.energies, loss="label_smoothed", smoothing=SMOOTHING
-        )
-    apart = all(group.phase == "separated" for group in smoothed.groups)
-    would = "would keep all classes apart" if apart else "would not keep them apart"
-    if math.isnan(before + smoothed.minority_cosine):
+    if rates.min() < LEAST_RATE:
         return []
+    mean = float(pairs_of(result.classifier_cosines, doomed).mean())
+    now = "share one classifier" if mean >= SHARED else "are about to share one classifier"
     return [
-        f"Label smoothing of {SMOOTHING:g} {would}: the predicted minority cosine goes from "
-        f"{before:.2f} to {smoothed.minority_cosine:.2f}."
+        f"Sample {_names(result, doomed)} over {low if low == high else f'{low} to {high}'} times "
+        "as often, or weight their loss by as much (lawscope.oversampling_weights): they "
+        f"{now} (mean cosine {mean:.2f}, accuracy {result.class_accuracy[list(doomed)].mean():.0%})"
+        f", as the Layer-Peeled Model predicts for classes below {floor:.3g} samples at the "
+        f"centred energies of this network (E_W = {energies.weight:.3g}, "
+        f"E_H = {energies.feature:.3g})."
     ]
 
 
-def _names(result: Collapse, classes: Sequence[int], lower: bool = False) -> str:
+def _smoothing(result: Collapse, doomed: Sequence[int]) -> list[str]:
+    """Advise label smoothing where it would keep all classes apart."""
+    if len(doomed) < 2:
+        return []
+    smoothed = _predict(result, loss="label_smoothed", smoothing=SMOOTHING)
+    if smoothed is None or any(group.phase != "separated" for group in smoothed.groups):
+        return []
+    cosine = float(pairs_of(smoothed.cosines, doomed).mean())
+    return [
+        f"Train with label smoothing of {SMOOTHING:g} where sampling cannot be changed: by the "
+        f"Layer-Peeled Model it keeps them apart, at a mean cosine of {cosine:.2f}."
+    ]
+
+
+def _separate(result: Collapse, group: list[int], rare: bool) -> str:
+    """Say what to do about classes that share a classifier though the model keeps them apart."""
+    least, counts = pairs_of(result.classifier_cosines, group).min(), result.training_counts
+    said = (
+        f"share one classifier (cosines of {least:.2f} and more, accuracy "
+        f"{result.class_accuracy[group].mean():.0%})"
+    )
+    if rare:
+        return (
+            f"Sample {_names(result, group)} more often, up to "
+            f"{counts.max() / counts[group].min():.3g} times for equal shares: they {said} though "
+            "the Layer-Peeled Model would still keep them apart."
+        )
+    return (
+        f"Check whether labels or inputs tell {_names(result, group)} apart: they {said}, which "
+        "class sizes do not explain."
+    )
+
+
+def _train_head(result: Collapse) -> list[str]:
+    """Advise on the head where the nearest class mean is surely right more often.
+
+    Class means of few samples fit those samples themselves, hence D must be settled.
+    """
+    samples, population = int(result.counts.sum()), result.population
+    gain = (result.nearest_accuracy - result.accuracy) * samples
+    if population is None or not population.settled.all():
+        return []
+    if gain <= SURE * math.sqrt(max(result.nc4 * samples, 1.0)):
+        return []
+    return [
+        "Train the head longer, or on balanced batches: the nearest class mean is right on "
+        f"{result.nearest_accuracy:.1%} of the samples, the head on {result.accuracy:.1%}."
+    ]
+
+
+def find_facts(result: Collapse) -> list[str]:
+    """Return what was seen beside the verdict and asks for nothing."""
+    facts = []
+    for group in merged_classes(result.classifier_cosines):
+        least = pairs_of(result.classifier_cosines, group).min()
+        facts.append(
+            f"The classifiers of {_names(result, group)} have merged (cosines of {least:.2f} and "
+            f"more); the accuracy of these classes is {result.class_accuracy[group].mean():.0%}."
+        )
+    return facts
+
+
+def _names(result: Collapse, classes: Sequence[int]) -> str:
     names = [result.class_names[k] for k in classes]
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    word = ("class" if lower else "Class") + "es" * (len(names) > 1)
-    return f"{word} {', '.join(names[:6])}{more}"
+    return f"class{'es' * (len(names) > 1)} {', '.join(names[:6])}{more}"

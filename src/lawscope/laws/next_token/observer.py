@@ -20,7 +20,7 @@ from lawscope.capture.taps import Tap
 from lawscope.data.batches import Batch
 from lawscope.data.tokens import TokenRows, TokenSource
 from lawscope.errors import LawscopeError, memory_error_as_sentence
-from lawscope.formatting import name_some
+from lawscope.formatting import count, many, name_some, number, percent
 from lawscope.laws.base import LawObserver
 from lawscope.laws.line import Replicates, fit_line, log_or_nan
 from lawscope.laws.next_token.result import NextToken
@@ -225,29 +225,29 @@ class NextTokenObserver(LawObserver[NextToken]):
         sentences = []
         if n < ENOUGH * d:
             sentences.append(
-                f"{n} tokens for {d} features are {n / d:.3g} per feature: in-sample PR is about "
-                f"{d / n:.0%} too low and its line is noise below {ENOUGH}; pass "
-                f"{ENOUGH * d - n} more."
+                f"{many(n, 'token')} for {many(d, 'feature')} are {number(n / d)} per feature: "
+                f"in-sample PR is about {percent(d / n)} too low and its line is noise below "
+                f"{ENOUGH}; pass {count(ENOUGH * d - n)} more."
             )
         if steep := those(lambda part: part.condition > STEEP):
             worst = max(part.condition for part in parts)
             sentences.append(
-                f"{steep} have features of condition number up to {worst:.2g}: their PR is good to "
-                "fewer than 7 digits."
+                f"PR is good to fewer than 7 digits at {steep}: the condition number of the "
+                f"features is up to {number(worst, 2)}."
             )
         elif dull := those(lambda part: part.lost > LOST[self.settings.precision]):
             worst = max(part.lost for part in parts)
             sentences.append(
-                f"{dull} are conditioned worse than their first tokens showed: rounding changes PR "
-                f"by about {worst:.0e} of itself. Begin with other parts of the text"
+                f"Rounding changes PR by about {number(worst, 1)} of itself at {dull}, conditioned "
+                "worse than the first tokens showed. Begin with other parts of the text"
                 + (", or use precision='float64'." if fast else ".")
             )
         # A LayerNorm, ours or the block's own, takes one direction away.
         if flat := those(lambda part: part.rank < d - 1):
             least = min(part.rank for part in parts)
             sentences.append(
-                f"{flat} have dependent features (rank down to {least} of {d}): directions below "
-                "the rounding of their dtype"
+                f"At {flat} there are dependent features (rank down to {least} of {d}): directions "
+                "below the rounding of their dtype"
                 + (", or of fast products (a thousandth of the largest)," if fast else "")
                 + " are left out of the regression."
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
-from lawscope.formatting import count, fixed
+from lawscope.formatting import fixed, many
 from lawscope.laws.base import LawResult
 from lawscope.laws.line import LineFit, Replicates
 from lawscope.laws.provenance import Provenance
@@ -70,6 +70,22 @@ class NextToken(LawResult):
         return {self.target: self, **self.others}
 
     @property
+    def learned(self) -> bool | None:
+        """Whether the last block predicts surely better than that of the untrained network.
+
+        None without such a network, or without intervals.
+        """
+        other = self.control
+        if other is None or self.replicates is None or other.replicates is None:
+            return None
+        ours, theirs = (
+            found.replicates.of_values(np.log(found.pr[1:]))[-1]
+            for found in (self, other)
+            if found.replicates is not None
+        )
+        return bool(ours[1] < theirs[0])
+
+    @property
     def ratio(self) -> float:
         """PR of the last block over PR of the first, what the whole stack keeps."""
         with np.errstate(divide="ignore", invalid="ignore"):  # PR may be 0 or undefined
@@ -109,7 +125,8 @@ class NextToken(LawResult):
         ends = self.fit.interval.get("pearson")
         between = f" [{fixed(ends[0], 3)}, {fixed(ends[1], 3)}]" if ends else ""
         return (
-            f"law of next-token prediction over {len(self.blocks) - 1} blocks: {self.verdict}; "
-            f"r = {fixed(self.fit.pearson, 4)}{between}, ρ = {fixed(self.fit.rho, 4)}, PR "
-            f"{fixed(self.pr[1], 4)} → {fixed(self.pr[-1], 4)}, {count(self.n)} tokens"
+            f"law of next-token prediction over {many(len(self.blocks) - 1, 'block')}: "
+            f"{self.verdict}; r = {fixed(self.fit.pearson, 3)}{between}, "
+            f"ρ = {fixed(self.fit.rho, 3)}, PR {fixed(self.pr[1], 3)} → {fixed(self.pr[-1], 3)}, "
+            f"{many(self.n, 'token')}"
         )

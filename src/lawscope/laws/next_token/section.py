@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import MISSING, between, count, fixed, number, percent, signed
+from lawscope.formatting import MISSING, between, fixed, many, number, percent, signed
 from lawscope.laws.line import key_number, line_charts
 from lawscope.laws.next_token.result import NextToken
-from lawscope.laws.next_token.verdict import RULE
+from lawscope.laws.next_token.verdict import RULE, find_facts
 from lawscope.section import Chart, KeyNumber, Lines, Section, Table
 
 
@@ -34,13 +34,14 @@ def section_of(result: NextToken) -> Section:
         title="Law of next-token prediction",
         numbers=_numbers(result),
         facts=(
-            f"{count(result.n)} tokens",
-            f"{count(result.d)} features ({number(result.n / result.d)} tokens each)",
-            f"{count(len(result.blocks) - 1)} blocks",
+            many(result.n, "token"),
+            f"{many(result.d, 'feature')} ({number(result.n / result.d)} tokens each)",
+            many(len(result.blocks) - 1, "block"),
             f"target: {result.target} token",
         ),
         charts=_charts(result),
         tables=tables,
+        findings=find_facts(result),
         rule=RULE,
         papers=("next_token",),
         about=about,
@@ -75,13 +76,16 @@ def _intervals(result: NextToken) -> FloatArray | None:
 
 
 def _charts(result: NextToken) -> list[Chart]:
-    control, length = result.control, len(result.pr)
+    control, length, ends = result.control, len(result.pr), _intervals(result)
     notes = []
     if math.isfinite(result.fit.rho):
         start, rho = fixed(math.exp(result.fit.intercept), 4), fixed(result.fit.rho, 4)
         notes.append(f"Line: PR ≈ {start} · {rho}ˡ⁻¹.")
-    if result.replicates is not None:
-        notes.append("Bars: 95 % intervals by leaving out folds of windows, corrected for bias.")
+    if ends is not None:
+        notes.append(
+            "Circles: PR adjusted for the number of features, with 95 % intervals by leaving out "
+            "folds of windows."
+        )
     charts = line_charts(
         result.fit,
         None if control is None else (control.pr, control.fit),
@@ -92,7 +96,8 @@ def _charts(result: NextToken) -> list[Chart]:
         unit="block",
         stations=result.blocks,
         values=result.pr,
-        interval=_intervals(result),
+        interval=ends,
+        estimate=None if ends is None else result.pr_adjusted,
         digits=4,
         note=" ".join(notes),
     )
@@ -114,16 +119,16 @@ def _charts(result: NextToken) -> list[Chart]:
 
 def _block_table(result: NextToken) -> Table:
     ends, beside = _intervals(result), result.control
-    columns = ["l", "block", "PR"] + ([] if ends is None else ["95 %"])
-    columns += ["adjusted", "cross-validated", "one-hot", "fitted", "residual"]
+    columns = ["l", "block", "PR", "adjusted"] + ([] if ends is None else ["95 %"])
+    columns += ["cross-validated", "one-hot", "fitted", "residual"]
     columns += ["untrained PR"] if beside is not None else []
     columns += ["rank", "condition"]
     rows = []
     for index, row in enumerate(result.table().to_dict("records")):
-        cells = [str(index), row["block"], fixed(row["PR"], 5)]
+        cells = [str(index), row["block"], fixed(row["PR"], 5), fixed(row["adjusted"], 5)]
         if ends is not None:
             cells.append(between(ends[index].tolist(), lambda end: fixed(end, 5), MISSING))
-        others = ("adjusted", "cross-validated", "one-hot", "fitted")
+        others = ("cross-validated", "one-hot", "fitted")
         cells += [*(fixed(row[name], 5) for name in others), signed(row["residual"], 5)]
         cells += [fixed(beside.pr[index], 5)] if beside is not None else []
         rows.append([*cells, str(row["rank"]), number(row["condition"])])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lawscope.arrays import FloatArray
+from lawscope.formatting import fixed, many, number
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.line import LineFit, Replicates, judge_straightness, log_or_nan, residual_shares
 from lawscope.laws.next_token.result import NextToken
@@ -31,14 +32,15 @@ def judge(
 ) -> tuple[Verdict, str]:
     """Apply :data:`RULE` to log PR per block, of n tokens with d features each."""
     if len(curve) < MIN_BLOCKS:
-        said = f"{len(curve)} blocks are too few to tell a line from a bend; at least {MIN_BLOCKS}"
-        return "cannot be told", f"{said} are needed."
+        said = f"{many(len(curve), 'block')} {'is' if len(curve) == 1 else 'are'} too few"
+        lack = f"{said} to tell a line from a bend; at least {MIN_BLOCKS} are needed."
+        return "cannot be told", lack
     if not np.isfinite(curve).all():
         return "cannot be told", "at some block PR is zero or undefined, so it has no logarithm."
     if n < ENOUGH * d:
         return "cannot be told", (
-            f"{n} tokens for {d} features are too few ({n / d:.3g} per feature, {ENOUGH} are "
-            "needed): the line would be one through noise."
+            f"{many(n, 'token')} for {many(d, 'feature')} are too few ({number(n / d)} per "
+            f"feature, {ENOUGH} are needed): the line would be one through noise."
         )
     if replicates is None or not np.isfinite(replicates.curves).all():
         return "cannot be told", "there are too few sequences for an interval."
@@ -47,11 +49,14 @@ def judge(
 
 def _falls(fit: LineFit) -> Answer:
     low, high = fit.interval["slope"]
-    said = f"log PR changes by {fit.slope:.4g} [{low:.4g}, {high:.4g}] per block"
+    said = f"log PR changes by {number(fit.slope)} [{number(low)}, {number(high)}] per block"
     if high < 0:
         return True, said
     if low >= 0:
-        return False, f"{said}: PR rises with depth, as in an untrained network"
+        return False, (
+            f"{said}: PR rises with depth, as in an untrained network; check that the weights were "
+            "loaded"
+        )
     return None, f"{said}, which does not settle whether PR falls"
 
 
@@ -87,44 +92,49 @@ def find_bend(curve: FloatArray, replicates: Replicates | None) -> Bend | None:
 
 
 def advise(result: NextToken) -> tuple[str, ...]:
-    """Return sentences that each rest on a number they quote; the most important first."""
-    fit, n, d, blocks = result.fit, result.n, result.d, result.blocks[1:]
+    """Name last blocks of a model that has learned after which PR is surely not lower."""
+    replicates, curve = result.replicates, log_or_nan(result.pr[1:])
+    if not result.learned or replicates is None or not np.isfinite(replicates.curves).all():
+        return ()
+    low, high = replicates.interval(lambda c: c[-1] - c[:-1], curve)
+    idle = 0
+    while idle < len(low) and low[-1 - idle] >= 0:
+        idle += 1
+    if idle in (0, len(low)):
+        return ()
+    ends = np.expm1([low[-idle], high[-idle]])
+    those = f"its last {idle} blocks" if idle > 1 else f"'{result.blocks[-1]}'"
+    return (
+        f"Compare the loss of the model with and without {those}: PR is surely not lower after "
+        f"{'them' if idle > 1 else 'it'} (higher by {ends[0]:.1%} to {ends[1]:.1%}).",
+    )
+
+
+def find_facts(result: NextToken) -> list[str]:
+    """Return the bend of the last blocks, the block that leaves the line most, the control."""
+    fit, blocks, facts = result.fit, result.blocks[1:], list[str]()
     bend = find_bend(log_or_nan(result.pr[1:]), result.replicates)
-    sentences: list[str] = []
-    if result.verdict == "holds":
-        said = f"each block keeps about {fit.rho:.2%} of the prediction residual."
-        sentences.append(f"The law holds: {said}")
-    if n < ENOUGH * d:
-        sentences.append(
-            f"Measure {ENOUGH * d - n} tokens more: {n} are {n / d:.3g} per feature, and the line "
-            f"means something from {ENOUGH}."
-        )
-    low = fit.interval.get("slope", (np.nan, np.nan))[0]
-    if low > 0 and n >= ENOUGH * d:
-        sentences.append(
-            f"PR rises with depth (r = {fit.pearson:.3f}), which is what untrained networks do: "
-            "check that the weights were loaded, or train longer."
-        )
     if bend is not None:
         least, most = sorted(map(abs, bend.interval))
         named = (
             f"'{blocks[-1]}' ends" if bend.blocks == 1 else f"'{blocks[-2]}' and '{blocks[-1]}' end"
         )
-        sentences.append(
+        facts.append(
             f"The line bends at the end: {named} {'above' if bend.share > 0 else 'below'} the line "
             f"through the other blocks, by {abs(bend.share):.0%} of its fall "
             f"[{least:.0%}, {most:.0%}]."
         )
-    if result.control is not None:
-        control = result.control.fit
-        sentences.append(
-            f"The same network untrained has r = {control.pearson:.3f} and ρ = {control.rho:.4f}, "
-            f"against {fit.pearson:.3f} and {fit.rho:.4f} here."
+    control = fit if result.control is None else result.control.fit
+    if control is not fit and np.isfinite([fit.pearson, control.pearson]).all():
+        facts.append(
+            f"The same network untrained has r = {fixed(control.pearson, 3)} and "
+            f"ρ = {fixed(control.rho, 3)}, against {fixed(fit.pearson, 3)} and "
+            f"{fixed(fit.rho, 3)} here."
         )
-    if not sentences:
-        worst = int(np.abs(np.nan_to_num(fit.residuals)).argmax())
-        sentences.append(
+    if np.isfinite(fit.residuals).all():
+        worst = int(np.abs(fit.residuals).argmax())
+        facts.append(
             f"'{blocks[worst]}' leaves the line most, with "
             f"{np.exp(fit.residuals[worst]):.3f} times the PR that equal progress would give it."
         )
-    return tuple(sentences)
+    return facts

@@ -54,10 +54,18 @@ class SeparationSettings(Settings):
         convert=check_pooling,
     )
     weighting: Literal["count", "class"] = option(
-        "count", "'count' weights classes by n_k/n as the paper writes it; 'class' equally."
+        "count",
+        "'count' weights classes by n_k/n, as the paper and its script for unequal classes do; "
+        "'class' equally, about the mean of the class means (their script for equal classes keeps "
+        "the mean of the samples).",
     )
     strategy: Literal["held", "scatter", "two-pass"] | None = option(
         None, "force how features are gathered; it never changes the value."
+    )
+    whole: bool = option(
+        False,
+        "the data is the whole training set, as in the paper: what is measured is then what there "
+        "is to know, without an interval.",
     )
     folds: int = option(8, "folds of the jackknife.", least=2, lacks="is too few for a jackknife")
     class_names: Sequence[str] | None = option(None, CLASS_NAMES)

@@ -15,13 +15,16 @@ from lawscope.capture.session import Session
 from lawscope.capture.stations import GRANULARITIES, Station, select
 from lawscope.capture.taps import Tap
 from lawscope.data.batches import Batch
+from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError
-from lawscope.formatting import name_some
+from lawscope.formatting import many, name_some
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
-from lawscope.laws.line import Replicates, fit_line, log_or_nan
+from lawscope.laws.learned import AnswerCount
+from lawscope.laws.line import fit_line, log_or_nan
+from lawscope.laws.population import as_population, estimate_population
 from lawscope.laws.separation.result import Separation
-from lawscope.laws.separation.verdict import MIN_STATIONS, advise, judge
+from lawscope.laws.separation.verdict import MIN_STATIONS, advise, judge, judge_population
 from lawscope.statistics.class_scatter import ClassFuzziness, ClassScatter
 from lawscope.statistics.distributed import all_merge, merges_ranks
 from lawscope.statistics.folds import GroupIndex
@@ -44,11 +47,15 @@ class SeparationObserver(LawObserver[Separation]):
         self.measured: dict[int, Station] = {}
         for station in itertools.chain(*self.candidates.values()):
             self.measured.setdefault(station.operation, station)
-        self.index = GroupIndex(settings.folds if settings.uncertainty == "jackknife" else 1)
+        self.index = GroupIndex(
+            settings.folds if settings.uncertainty and not settings.whole else 1
+        )
         self.plan = self._plan_passes(self._expect_classes() * self.index.folds)
         self.parts: dict[int, ClassFuzziness] = {}
         self.widths: dict[int, int] = {}
         self.groups: Tensor | None = None
+        self.labels: Tensor | None = None
+        self.answers = AnswerCount()
         self.round = 0
         self._start_round()
 
@@ -62,7 +69,9 @@ class SeparationObserver(LawObserver[Separation]):
         return sum(1 + any(twice[i] for i in members) for members in self.plan.rounds)
 
     def begin_batch(self, batch: Batch) -> None:
-        self.groups = self.index.assign(find_labels(batch, "separation"))
+        self.labels = find_labels(batch, "separation")
+        hashes = hash_samples(batch) if self.index.folds > 1 else None
+        self.groups = self.index.assign(self.labels, hashes)
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         assert self.groups is not None
@@ -79,10 +88,16 @@ class SeparationObserver(LawObserver[Separation]):
             held = sum(s.held_bytes for s in self.scatter.values())
             check_held(held, int(self.settings.memory))
 
+    def see_output(self, output: Any) -> None:
+        assert self.labels is not None
+        if not self.answers.done:
+            self.answers.update(output, self.labels)
+
     def end_pass(self) -> None:
         """Go on to the second pass, the next round, or finish."""
         if not self.scatter:
             return
+        self.answers.finish(self.distributed)
         second = any(s.in_second_pass for s in self.scatter.values())
         if self.distributed:
             self._merge_ranks()
@@ -111,21 +126,26 @@ class SeparationObserver(LawObserver[Separation]):
             name: np.array([self.parts[s.operation].value for s in chosen])
             for name, chosen in self.candidates.items()
         }
-        fits = {n: fit_line(c, self._replicates(self.candidates[n])) for n, c in curves.items()}
+        fits = {n: fit_line(c) for n, c in curves.items()}
         granularity = next(iter(fits))  # what was asked for comes first
         if self.settings.stations == "auto":
             granularity = min(fits, key=lambda n: np.nan_to_num(fits[n].pearson, nan=1.0))
         chosen, fit = self.candidates[granularity], fits[granularity]
         parts = [self.parts[s.operation] for s in chosen]
-        values, replicates = curves[granularity], self._replicates(chosen)
-        curve = log_or_nan(values)
-        verdict, reason = judge(fit, curve, replicates)
+        values = curves[granularity]
+        verdict, reason = judge(fit, log_or_nan(values))
         classes, counts = parts[0].classes, parts[0].counts
+        population = None
+        if self.settings.whole:
+            population = as_population(values, fit, verdict, f"The data is all there is: {reason}")
+        elif self.settings.uncertainty is not None:
+            population = estimate_population(parts)
+            if population is not None:
+                population = judge_population(population, values, int(counts.min()))
         result = Separation(
             stations=tuple(s.name for s in chosen),
             layers=tuple(s.layer for s in chosen),
             values=values,
-            interval=None if replicates is None else replicates.of_values(curve),
             classwise=np.stack([p.classwise for p in parts]),
             classes=classes,
             counts=counts,
@@ -139,7 +159,8 @@ class SeparationObserver(LawObserver[Separation]):
             granularities=fits,
             settings=self._describe(chosen, int(counts.sum())),
             warnings=self._warn_about(granularity, chosen, parts),
-            replicates=replicates,
+            population=population,
+            accuracy=self.answers.accuracy(classes, counts),
             control=control,
         )
         return dataclasses.replace(result, advice=advise(result))
@@ -181,7 +202,6 @@ class SeparationObserver(LawObserver[Separation]):
         self.scatter: dict[int, ClassScatter] = {}
         if self.round == len(self.plan.rounds):
             return
-        self.index.restart()
         operations, weighting = list(self.measured), self.settings.weighting
         for i in self.plan.rounds[self.round]:
             scatter = ClassScatter(self.plan.strategies[i], weighting=weighting, index=self.index)
@@ -193,10 +213,6 @@ class SeparationObserver(LawObserver[Separation]):
         for scatter in self.scatter.values():
             scatter.index = self.index
 
-    def _replicates(self, chosen: Sequence[Station]) -> Replicates | None:
-        deleted = np.stack([self.parts[s.operation].deleted for s in chosen], axis=1)
-        return Replicates(log_or_nan(deleted)) if len(deleted) > 1 else None
-
     def _warn_about(
         self, granularity: str, chosen: Sequence[Station], parts: Sequence[ClassFuzziness]
     ) -> tuple[str, ...]:
@@ -205,22 +221,22 @@ class SeparationObserver(LawObserver[Separation]):
         if len(single):
             some = ", ".join(map(str, single[:5])) + " …" * (len(single) > 5)
             sentences.append(
-                f"{len(single)} class(es) have a single sample ({some}): they count in SSb but "
-                "have no spread of their own; add samples or leave them out."
+                f"A class of a single sample counts in SSb without a spread of its own ({some}): "
+                "add samples or leave it out."
             )
         sentences += [_doubt(s.name, part) for s, part in zip(chosen, parts, strict=True)]
         skipped = self.session.stations.skipped if granularity == "layers" else ()
         if skipped:
             sentences.append(
-                f"{len(skipped)} layer(s) are left out because their activations have no row per "
-                f"sample ({name_some(skipped, 4)})."
+                f"Left out: {many(len(skipped), 'layer')} whose activations have no row per sample "
+                f"({name_some(skipped, 4)})."
             )
         unmasked = [s.name for s in chosen if s.operation in self.session.unmasked]
         if unmasked:
             sentences.append(
-                f"{len(unmasked)} station(s) have other token positions than the attention mask "
-                f"({name_some(unmasked, 4)}), so that padding is pooled with the text there; pass "
-                "a function as pooling= that leaves it out."
+                f"Padding is pooled with the text at {many(len(unmasked), 'station')} with other "
+                f"token positions than the attention mask ({name_some(unmasked, 4)}); pass a "
+                "function as pooling= that leaves it out."
             )
         return tuple(filter(None, sentences))
 

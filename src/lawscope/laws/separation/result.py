@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
-from lawscope.formatting import fixed, name_station
+from lawscope.formatting import fixed, many, name_station, number, one_of
 from lawscope.laws.base import LawResult
-from lawscope.laws.line import LineFit, Replicates
+from lawscope.laws.learned import has_learned
+from lawscope.laws.line import LineFit
+from lawscope.laws.population import Population
 from lawscope.section import Section
 
 if TYPE_CHECKING:
@@ -25,9 +27,7 @@ class Separation(LawResult):
     Attributes:
         stations: names of the L stations in the order the data meets them.
         layers: the linear or convolutional layer that each station completes, or empty.
-        values: D_l = Tr(SSw SSb⁺), shape (L,).
-        interval: 95 % interval of each D_l, shape (L, 2), or None without uncertainty. It is
-            corrected for the small-sample bias of D, so it need not be centred on ``values``.
+        values: D_l = Tr(SSw SSb⁺) of these samples, shape (L,).
         classwise: D_l^k = Tr(SSw^k SSb⁺) with SSw^k normalised by n_k, shape (L, K);
             Σ_k π_k D_l^k = D_l, with π_k = n_k/n, or 1/K under ``weighting="class"``.
         classes: the K labels, sorted.
@@ -35,19 +35,20 @@ class Separation(LawResult):
         class_names: names for ``classes`` where the data gave them, else the labels as text.
         dims: number of features at each station.
         ranks: rank of SSb at each station; K − 1 unless class means are dependent.
-        fit: the line through log D_l.
+        fit: the line through log D_l. It and ``verdict`` are of these samples, exactly.
         granularity: what a station stands for ("layers", "blocks", "chosen").
         granularities: the fit of every granularity that was measured along the way.
-        replicates: the curve of log D measured again on parts of the data, from which any number
-            read off the curve gets its interval; None without uncertainty.
+        population: D̂, ρ, r and the verdict for the population that the samples were drawn from,
+            with their intervals; None without uncertainty, or with too few samples for any.
+        accuracy: share of these samples whose largest output is their label; NaN where the output
+            is not one score per class.
     """
 
-    schema: ClassVar[str] = "lawscope.separation/1"
+    schema: ClassVar[str] = "lawscope.separation/2"
     derived: ClassVar[tuple[str, ...]] = ("reduction", "sensitivity", "least_sensitivity")
     stations: tuple[str, ...]
     layers: tuple[str, ...]
     values: FloatArray
-    interval: FloatArray | None
     classwise: FloatArray
     classes: IntArray
     counts: IntArray
@@ -57,7 +58,8 @@ class Separation(LawResult):
     fit: LineFit
     granularity: str
     granularities: dict[str, LineFit] = field(default_factory=dict)
-    replicates: Replicates | None = None
+    population: Population | None = None
+    accuracy: float = math.nan
     control: Separation | None = None
 
     @property
@@ -93,24 +95,40 @@ class Separation(LawResult):
         steps = len(self.values) - 1
         return steps * self.reduction ** (-1 / steps) if steps and self.reduction > 0 else math.nan
 
+    @property
+    def learned(self) -> bool | None:
+        """Whether the network is known to have learned its data, or not to; else None.
+
+        By its accuracy where it is known, see :func:`~lawscope.laws.learned.has_learned`; otherwise
+        it has learned where its last D is surely below that of the untrained network.
+        """
+        other = self.control
+        untrained = math.nan if other is None else other.accuracy
+        learned = has_learned(self.accuracy, self.counts, untrained)
+        if learned is None and other is not None and self.population and other.population:
+            ours, theirs = self.population.interval[-1], other.population.interval[-1]
+            return True if ours[1] < theirs[0] else None
+        return learned
+
     def table(self) -> pd.DataFrame:
-        """Return one row per station: D, its interval, what the station keeps, the fit."""
+        """Return one row per station: D, what it keeps, the fit, and D̂ of the population."""
         import pandas as pd
 
-        none = np.full((len(self.values), 2), np.nan)
-        ends = none if self.interval is None else self.interval
+        found, none = self.population, np.full((len(self.values), 2), np.nan)
+        ends = none if found is None else found.interval
         return pd.DataFrame(
             {
                 "station": list(self.stations),
                 "completes": list(self.layers),
                 "features": list(self.dims),
                 "D": self.values,
-                "low": ends[:, 0],
-                "high": ends[:, 1],
                 "ratio": np.concatenate([[np.nan], self.ratios]),
                 "fitted": self.fit.predict(np.arange(len(self.values), dtype=np.float64)),
                 "residual": self.fit.residuals,
                 "rank": list(self.ranks),
+                "population": none[:, 0] if found is None else found.values,
+                "low": ends[:, 0],
+                "high": ends[:, 1],
             }
         )
 
@@ -120,10 +138,11 @@ class Separation(LawResult):
         return section_of(self)
 
     def __str__(self) -> str:
-        ends = self.fit.interval.get("rho")
-        between = f" [{fixed(ends[0], 3)}, {fixed(ends[1], 3)}]" if ends else ""
+        beyond = (
+            "" if self.population is None else f" (in the population: {self.population.verdict})"
+        )
         return (
-            f"law of data separation over {len(self.stations)} {self.granularity}: "
-            f"{self.verdict}; ρ = {fixed(self.fit.rho, 3)}{between}, "
-            f"r = {fixed(self.fit.pearson, 4)}, half-life {fixed(self.fit.half_life, 2)}"
+            f"law of data separation over {many(len(self.stations), one_of(self.granularity))}: "
+            f"{self.verdict}{beyond}; ρ = {fixed(self.fit.rho, 3)}, "
+            f"r = {fixed(self.fit.pearson, 3)}, half-life {number(self.fit.half_life)}"
         )

@@ -2,40 +2,67 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 
-from lawscope.formatting import MISSING, between, count, number, one_of, percent, signed
+from lawscope.formatting import (
+    MISSING,
+    between,
+    count,
+    fixed,
+    many,
+    name_some,
+    number,
+    one_of,
+    percent,
+    signed,
+)
+from lawscope.laws.base import VERDICTS
+from lawscope.laws.learned import say_not_learned
 from lawscope.laws.line import key_number, line_charts, log_or_nan
+from lawscope.laws.population import Population
 from lawscope.laws.separation.result import Separation
-from lawscope.laws.separation.verdict import RULE
+from lawscope.laws.separation.verdict import RULE, find_risers
 from lawscope.section import Bars, Chart, KeyNumber, Lines, Section, Table
+
+BEYOND = {
+    "holds": "In the population it holds",
+    "does not hold": "In the population it does not hold",
+    "cannot be told": "In the population it cannot be told",
+}
 
 
 def section_of(result: Separation) -> Section:
     """Return the section of a result."""
-    unit, least = one_of(result.granularity), result.least_sensitivity
-    findings = [
-        f"Robustness: when every {unit}'s ratio of D after it to D before it moves by ε, the "
-        "reduction R moves by about R·S·ε. S, the sum of the inverse ratios, is "
-        f"{number(result.sensitivity)}; the least for this depth and reduction is {number(least)}, "
-        "when all ratios are equal."
-    ]
+    unit, least, findings = one_of(result.granularity), result.least_sensitivity, list[str]()
+    if np.isfinite([result.sensitivity, least]).all():
+        findings.append(
+            f"Robustness: when every {unit}'s ratio of D after it to D before it moves by ε, the "
+            "reduction R moves by about R·S·ε. S, the sum of the inverse ratios, is "
+            f"{number(result.sensitivity)}; the least for this depth and reduction is "
+            f"{number(least)}, when all ratios are equal."
+        )
     tables = [_station_table(result), _class_table(result)]
     if len(result.granularities) > 1:
         tables.append(_granularity_table(result))
-    return result._section(
+    rising, found = find_risers(result), _estimate(result)
+    if rising:
+        raising = "raises" if len(rising) == 1 else "raise"
+        findings.append(f"{many(len(rising), unit)} {raising} D: {name_some(rising, 3)}.")
+    section = result._section(
         title="Law of data separation",
         numbers=_numbers(result),
         facts=(
-            f"{count(int(result.counts.sum()))} samples",
-            f"{count(len(result.classes))} classes",
-            f"{count(len(result.stations))} stations",
+            *([] if math.isnan(result.accuracy) else [f"accuracy {percent(result.accuracy)}"]),
+            many(int(result.counts.sum()), "sample"),
+            many(len(result.classes), "class"),
+            many(len(result.stations), "station"),
         ),
         charts=_charts(result),
         tables=tables,
-        findings=findings if np.isfinite([result.sensitivity, least]).all() else (),
+        findings=findings,
         rule=RULE,
         papers=("separation",),
         about=(
@@ -44,6 +71,22 @@ def section_of(result: Separation) -> Section:
             "D = Tr(SSw SSb⁺): the scatter within classes, in units of the scatter between them.",
         ),
     )
+    first = say_not_learned(result.accuracy, result.counts) if result.learned is False else ""
+    if found is None or found.reason == result.reason:
+        return dataclasses.replace(section, headline=f"{first} {section.headline}".strip())
+    here = f"On these samples {result.reason.rstrip('.')}."
+    beyond = f"{BEYOND[found.verdict]}: {found.reason.rstrip('.')}."
+    said = (first, here, beyond) if found.settled.all() else (first, beyond, here)
+    verdict = f"{section.verdict} on these samples" if result.verdict in VERDICTS else ""
+    return dataclasses.replace(
+        section, verdict=verdict or section.verdict, headline=" ".join(filter(None, said))
+    )
+
+
+def _estimate(result: Separation) -> Population | None:
+    """Return the estimate for the population; None also where the samples are all there is."""
+    found = result.population
+    return found if found is not None and len(found.influence) else None
 
 
 def _numbers(result: Separation) -> list[KeyNumber]:
@@ -52,12 +95,21 @@ def _numbers(result: Separation) -> list[KeyNumber]:
     reduction = "" if control is None else percent(control.reduction)
     about_r = "correlation of log D with depth; −1 is a perfect line"
     about_all = "reduction: what the whole network keeps of D"
-    return [
+    numbers = [
         key_number(fit, beside, "rho", "ρ", 3, f"decay ratio: what each {unit} keeps of D"),
         key_number(fit, beside, "pearson", "r", 4, about_r),
         key_number(fit, beside, "half_life", "half-life", 2, f"{unit}s needed to halve D"),
         KeyNumber("R", percent(result.reduction), about_all, control=reduction),
     ]
+    if (found := _estimate(result)) is not None:
+        there, its = found.fit, None if control is None else _estimate(control)
+        beside = None if its is None else its.fit
+        beyond = [
+            key_number(there, beside, "rho", "ρ̂", 3, "decay ratio in the population"),
+            key_number(there, beside, "pearson", "r̂", 4, "correlation in the population"),
+        ]
+        numbers += [each for each in beyond if each.interval]
+    return numbers
 
 
 def _control(result: Separation) -> Separation | None:
@@ -72,10 +124,11 @@ def _charts(result: Separation) -> list[Chart]:
     if math.isfinite(result.fit.rho):
         start = number(math.exp(result.fit.intercept))
         notes.append(f"Line: D ≈ {start} · {number(result.fit.rho)}ˡ.")
-    if result.interval is not None:
+    found = _estimate(result)
+    if found is not None:
         notes.append(
-            "Bars: 95 % intervals, corrected for the bias of small samples, so that a point need "
-            "not lie inside its own."
+            "Circles with 95 % bars: what many more samples would give; a bar without an end has "
+            "no upper bound."
         )
     if np.isnan(logs).any():
         notes.append("A cross marks a station where D has no logarithm.")
@@ -88,7 +141,8 @@ def _charts(result: Separation) -> list[Chart]:
         unit=unit,
         stations=result.shown,
         values=result.values,
-        interval=result.interval,
+        interval=None if found is None else found.interval,
+        estimate=None if found is None else found.values,
         note=" ".join(notes),
     )
     if len(logs) > 1:
@@ -99,7 +153,7 @@ def _charts(result: Separation) -> list[Chart]:
             labels=result.shown[1:],
             values=gains,
             notes=[_step_words(gain, equal) for gain in gains.tolist()],
-            details=[f"{count(dim)} features" for dim in result.dims[1:]],
+            details=[many(dim, "feature") for dim in result.dims[1:]],
             reference=equal if equal > 0 else None,
             reference_label="equal share" if equal > 0 else "",
             note="The factor is D after it over D before it."
@@ -130,16 +184,17 @@ def _step_words(gain: float, equal: float) -> str:
 def _station_table(result: Separation) -> Table:
     control, table = _control(result), result.table()
     kept = np.exp(np.diff(log_or_nan(result.values), prepend=np.nan))
-    columns = ["l", "station", "features", "rank", "D"]
-    columns += ["95 %"] if result.interval is not None else []
-    columns += ["keeps", "fitted", "residual"] + ([] if control is None else ["untrained D"])
+    found = _estimate(result)
+    columns = ["l", "station", "features", "rank", "D", "keeps", "fitted", "residual"]
+    columns += [] if found is None else ["population D", "95 %"]
+    columns += [] if control is None else ["untrained D"]
     rows = []
     for i, name in enumerate(result.shown):
         row = [str(i), name, count(result.dims[i]), str(result.ranks[i])]
-        row.append(number(result.values[i], 4))
-        if result.interval is not None:
-            row.append(between(result.interval[i].tolist(), empty=MISSING))
-        row += [percent(kept[i]), number(table["fitted"][i], 4), signed(table["residual"][i])]
+        row += [number(result.values[i], 4), percent(kept[i])]
+        row += [number(table["fitted"][i], 4), signed(table["residual"][i])]
+        if found is not None:
+            row += [number(found.values[i], 4), between(found.interval[i].tolist(), empty=MISSING)]
         rows.append(row + ([] if control is None else [number(control.values[i], 4)]))
     return Table("Stations", columns, rows, words=2)
 
@@ -161,9 +216,6 @@ def _granularity_table(result: Separation) -> Table:
     rows = []
     for name, fit in result.granularities.items():
         row = [f"{name} (shown)" if name == result.granularity else name, str(len(fit.residuals))]
-        for kind, digits in (("pearson", 4), ("rho", 3)):
-            shown = key_number(fit, None, kind, "", digits, "")
-            row += [shown.value, shown.interval or MISSING]
-        rows.append(row)
-    columns = ["granularity", "stations", "r", "95 % of r", "ρ", "95 % of ρ"]
+        rows.append([*row, fixed(fit.pearson, 4), fixed(fit.rho, 3)])
+    columns = ["granularity", "stations", "r", "ρ"]
     return Table("The same network cut into modules in different ways", columns, rows)

@@ -66,10 +66,21 @@ def curve_range(chart: Curve) -> tuple[float, float] | None:
 
 def series_of(chart: Curve) -> list[tuple[str, FloatArray, FloatArray | None]]:
     """Return kind, values and line of everything drawn, the measured curve on top."""
-    measured = [("trained", chart.values, chart.fitted)]
-    if chart.control is None:
-        return measured
-    return [("control", chart.control, chart.control_fitted), *measured]
+    series: list[tuple[str, FloatArray, FloatArray | None]] = []
+    if chart.control is not None:
+        series.append(("control", chart.control, chart.control_fitted))
+    if chart.estimate is not None:
+        series.append(("population", chart.estimate, None))
+    return [*series, ("trained", chart.values, chart.fitted)]
+
+
+def ends_of(chart: Curve, kind: str, index: int) -> tuple[float, float] | None:
+    """Return the interval of one point, which belongs to the estimate where there is one."""
+    owner = "trained" if chart.estimate is None else "population"
+    if chart.interval is None or kind != owner or np.isnan(chart.interval[index]).any():
+        return None
+    low, high = chart.interval[index].tolist()
+    return low, high
 
 
 def _point(chart: Curve, kind: str, index: int, place: float, x: svg.Scale, y: svg.Scale) -> Markup:
@@ -81,11 +92,12 @@ def _point(chart: Curve, kind: str, index: int, place: float, x: svg.Scale, y: s
         cross = f"M{at - 5:.1f} {y.start - 11:.1f}l10 10m0-10l-10 10"
         marks = gap + svg.element("path", d=cross, class_="cross")
     else:
-        if kind == "trained" and chart.interval is not None:
-            low, high = (y.clamp(end) for end in svg.drawable(chart.interval[index], chart.log))
-            if not math.isnan(low + high):
-                path = f"M{at:.1f} {low:.1f}V{high:.1f}m-3 0h6M{at - 3:.1f} {low:.1f}h6"
-                marks = svg.element("path", d=path, class_="bar")
+        if ends := ends_of(chart, kind, index):
+            low, high = map(y.clamp, ends)
+            # An open end has no cap.
+            cap = "m-3 0h6" if math.isfinite(ends[1]) else ""
+            path = f"M{at:.1f} {low:.1f}V{high:.1f}{cap}M{at - 3:.1f} {low:.1f}h6"
+            marks = svg.element("path", d=path, class_="bar")
         # Smaller where stations stand close together.
         height, radius = y.clamp(place), max(2.0, min(4.5, 0.4 * (x(1) - x(0))))
         if kind == "control":
@@ -104,15 +116,15 @@ def point_lines(chart: Curve, kind: str, index: int) -> list[str]:
     values, fitted = next(both for each, *both in series_of(chart) if each == kind)
     assert values is not None
     value, name = float(values[index]), f"{index} {chart.stations[index]}"
-    lines = [name if kind == "trained" else f"{name} (untrained)"]
+    said = {"trained": "", "control": " (untrained)", "population": " (population)"}
+    lines = [name + said[kind]]
     if math.isnan(value):
         return [*lines, f"{chart.symbol} is not a number"]
     if math.isnan(svg.drawable(values[index], chart.log)):
         return [*lines, f"{chart.symbol} = {number(value)} has no place on a log scale"]
     lines.append(f"{chart.symbol} = {number(value, chart.digits)}")
-    if kind == "trained" and chart.interval is not None:
-        ends = between(chart.interval[index].tolist(), lambda end: number(end, chart.digits))
-        lines += [f"95 % interval {ends}"] if ends else []
+    if ends := ends_of(chart, kind, index):
+        lines.append(f"95 %: {between(ends, lambda end: number(end, chart.digits))}")
     if fitted is not None and chart.log and np.isfinite(fitted[index]):
         off = value / float(fitted[index]) - 1
         lines.append(f"{number(100 * abs(off))} % {'above' if off >= 0 else 'below'} the line")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TRAINED, CONTROL, BELOW, SOFT, GRID = "#0f5c8c", "#a85a06", "#b3342d", "#565e67", "#e4e1d9"
 STYLES = {
     "trained": ("o", TRAINED, TRAINED, "measured", "-"),
+    "population": ("o", TRAINED, "none", "population", ""),
     "control": ("D", CONTROL, "none", "untrained", "--"),
 }
 MOST_NAMED = 40  # bars or stations that have a name
@@ -46,14 +47,15 @@ def _curve(chart: Curve, ax: Axes) -> None:
         ax.plot(measured, mark, ms=5, color=colour, mfc=filled, label=label)
         if fitted is not None:
             ax.plot(drawable(fitted, chart.log), style, color=colour, lw=1.2, alpha=0.7)
-    if chart.interval is not None:
-        low, high = drawable(chart.interval, chart.log).T
-        ax.vlines(range(len(low)), low, high, color=TRAINED, alpha=0.6)
+    if chart.interval is not None and np.isfinite(chart.interval).any():
+        low, high = chart.interval.T
+        highest = chart.interval[np.isfinite(chart.interval)].max()
+        ax.vlines(range(len(low)), low, np.minimum(high, 2 * highest), color=TRAINED, alpha=0.6)
     if chart.log:
         _log_axis(ax)
     _stations(ax, chart.stations, chart.unit)
     ax.set_ylabel(chart.quantity)
-    if chart.control is not None:
+    if len(series_of(chart)) > 1:
         _legend(ax)
 
 

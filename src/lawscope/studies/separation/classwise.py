@@ -2,13 +2,12 @@
 
 ``lawscope study run separation/classwise``: figure 8 of He & Su 2023. D^k = Tr(SSw^k SSb⁺) of every
 class k in the 8-layer network of ``separation/optimizers`` (Adam, Fashion-MNIST), each with its own
-line, interval and verdict: 5 trainings of 600 epochs that the two studies share; one seed.
+line and verdict: 5 trainings of 600 epochs that the two studies share; one seed.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
 from typing import Any
 
 from lawscope.studies.figures import law_grid
@@ -16,9 +15,7 @@ from lawscope.studies.panels import choice, collect, quietly, training_of
 from lawscope.studies.plan import Training
 from lawscope.studies.separation._family import chosen, he_su_study
 from lawscope.studies.separation.test_data import ONE_SEED, SETTINGS, plan
-from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Tensor
-
-FOLDS = 10
+from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers
 
 
 def measure(lab: Lab) -> Numbers:
@@ -31,56 +28,30 @@ def measure(lab: Lab) -> Numbers:
 
 
 def measure_classes(lab: Lab, training: Training) -> Numbers:
-    """Measure the law of every class, with a delete-a-group jackknife over stratified folds."""
+    """Measure the law of every class."""
     import numpy as np
 
-    from lawscope.laws.separation.law import separation
-
-    run = lab.run(training)
-    network, samples = run.network(), run.samples
-    parts = [(samples.x, samples.y), *all_but_one_fold(samples.x, samples.y)]
     with quietly():
-        law, *others = (
-            separation(network, lab.batches(x, y), uncertainty=None, mode=lab.mode)
-            for x, y in parts
-        )
-    without = np.stack([other.classwise for other in others]).transpose(2, 0, 1)
-    fits = map(fit_class, law.classwise.T, without)
+        law = lab.separation(training)
     weighted = law.classwise @ law.counts / law.counts.sum()
+    names = lab.run(training).samples.class_names
+    rows = zip(names, map(fit_class, law.classwise.T), strict=True)
     return {
-        "classes": [{"name": n, **fit} for n, fit in zip(samples.class_names, fits, strict=True)],
+        "classes": [{"name": name, **fit} for name, fit in rows],
         "sum_error": float(np.max(np.abs(weighted / law.values - 1))),
     }
 
 
-def all_but_one_fold(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the data without each fold in turn; the samples of a class are dealt out in order."""
-    import torch
-
-    fold = torch.empty_like(y)
-    for label in y.unique():
-        rows = torch.nonzero(y == label).flatten()
-        fold[rows] = torch.arange(len(rows)) % FOLDS
-    for left_out in range(FOLDS):
-        yield x[fold != left_out], y[fold != left_out]
-
-
-def fit_class(values: Any, without: Any) -> Numbers:
-    """Return line, interval and verdict of one class from D^k, shape (L,), and its replicates."""
-    import numpy as np
-
+def fit_class(values: Any) -> Numbers:
+    """Return line and verdict of one class from D^k, shape (L,)."""
     from lawscope.documents import drop_non_finite
-    from lawscope.laws.line import Replicates, fit_line, log_or_nan
+    from lawscope.laws.line import fit_line, log_or_nan
     from lawscope.laws.separation.verdict import judge
 
-    curve, replicates = log_or_nan(values), Replicates(log_or_nan(without))
-    fit = fit_line(values, replicates)
-    ends = np.stack(replicates.interval(lambda c: c, curve), axis=1)
+    fit = fit_line(values)
     numbers: Numbers = drop_non_finite({
-        "D": values.tolist(), "D_interval": np.exp(ends).tolist(),
-        "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
-        "interval": {"r": fit.interval["pearson"], "rho": fit.interval["rho"]},
-        "verdict": judge(fit, curve, replicates)[0],
+        "D": values.tolist(), "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
+        "interval": {}, "verdict": judge(fit, log_or_nan(values))[0],
     })  # fmt: skip
     return numbers
 

@@ -52,16 +52,14 @@ def measure(lab: Lab) -> Numbers:
 def measure_part(lab: Lab, training: Training) -> Numbers:
     """Measure the law on all layers, and under ``part`` on the new ones: D_kept to the last."""
     from lawscope.documents import drop_non_finite
-    from lawscope.laws.line import Replicates, fit_line
+    from lawscope.laws.line import fit_line
 
     row = measured(lab, training)
     if row["D"] is None:
         return {**row, "part": None}
     law, kept = lab.separation(training), int(training.copied or 0)
-    again = law.replicates
-    fit = fit_line(law.values[kept:], again and Replicates(again.curves[:, kept:]))
-    ends = {"r": fit.interval.get("pearson"), "rho": fit.interval.get("rho")}
-    return {**row, "part": drop_non_finite({"r": fit.pearson, "rho": fit.rho, "interval": ends})}
+    fit = fit_line(law.values[kept:])
+    return {**row, "part": drop_non_finite({"r": fit.pearson, "rho": fit.rho})}
 
 
 def choose_by_part(rows: list[Numbers]) -> Numbers:

@@ -61,7 +61,7 @@ def disturb(lab: Lab, candidates: Sequence[Training]) -> list[Numbers]:
     rows = []
     for row in choice(lab, candidates)["chosen"]:
         training = training_of(row, candidates)
-        law = lab.separation(training, uncertainty=None)
+        law = lab.separation(training)
         lab.tell(f"disturbing {training.describe()}")
         kept = {name: row[name] for name in ("seed", "lr", "r")}
         kept |= {"reduction": law.reduction, "sensitivity": law.sensitivity}

@@ -75,10 +75,8 @@ def measure_balance(lab: Lab, training: Training) -> Numbers:
     row = {"upstream": upstream, **measured(lab, training)}
     if row["D"] is None:
         return {**row, "balance": None}
-    found = compute_balance(lab.separation(training), training.copied).to_dict()
-    ends, verdict = found["interval"]["balance"], found["verdict"]
-    kept = {name: found[name] for name in ("balance", "bottom", "top")}
-    return {**row, **kept, "balance_interval": ends, "balance_verdict": verdict}
+    found = compute_balance(lab.separation(training), training.copied)
+    return {**row, "balance": found.balance, "bottom": found.bottom, "top": found.top}
 
 
 def means(rows: list[Numbers]) -> list[Numbers]:

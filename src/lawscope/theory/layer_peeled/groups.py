@@ -16,6 +16,8 @@ from lawscope.errors import LawscopeError
 
 # Larger logits have losses like e^−400; between smaller ones the margins are lost in rounding.
 LARGEST, FAINTEST = 200.0, 1e-5
+# How many times as large the largest class is, at least, for a smaller one to be a minority.
+CLEARLY = 1.5
 # Least weight of the lightest class over that of the heaviest.
 SMALLEST = 1e-100
 LOSSES = ("cross_entropy", "class_weighted", "logit_adjusted", "label_smoothed", "mse")
@@ -129,9 +131,20 @@ def choose_loss(
 
 
 def find_minority(counts: FloatArray) -> IntArray:
-    """Return the smallest group or, if that is one class, those below the mean count."""
+    """Return the smallest group or, if that is one class, those below the mean count.
+
+    Only classes of which the largest is :data:`CLEARLY` times as large or more are a minority;
+    where there are none, it is all classes.
+
+    Example:
+        >>> find_minority(np.array([9.0, 9, 6, 6])), find_minority(np.array([201.0, 190, 174]))
+        (array([2, 3]), array([0, 1, 2]))
+    """
+    rare = counts.max() >= CLEARLY * counts
+    if not rare.any():
+        return np.arange(len(counts))
     smallest = np.flatnonzero(counts == counts.min())
-    return smallest if len(smallest) > 1 else np.flatnonzero(counts < counts.mean())
+    return smallest if len(smallest) > 1 else np.flatnonzero(rare & (counts < counts.mean()))
 
 
 def oversample(counts: FloatArray, rate: float | Sequence[float] | None) -> FloatArray:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from lawscope.arrays import FloatArray, IntArray
+from lawscope.formatting import many, number
 from lawscope.result import Result
 from lawscope.section import Lines, Section
 from lawscope.theory.layer_peeled.groups import find_minority
@@ -180,8 +181,9 @@ class LocalPeeled(Result):
     def __str__(self) -> str:
         side = "below" if self.below_collapsed else "not below"
         return (
-            f"local minimum: loss {self.loss:.6g}, the best of {len(self.losses)} starts, not "
-            f"certified; {side} neural collapse at {self.collapsed_loss:.6g}"
+            f"local minimum: loss {number(self.loss)}, the best of "
+            f"{many(len(self.losses), 'start')}, not certified; {side} neural collapse at "
+            f"{number(self.collapsed_loss)}"
         )
 
 

@@ -64,7 +64,8 @@ class CollapseOutlook(Result):
     def advice(self) -> tuple[str, ...]:
         """What to expect, in sentences."""
         bad = [o for o in self.outlooks if o.collapsed]
-        said = f"{len(self.counts)} classes, the largest {self.ratio:.3g} times the smallest"
+        said, ratio = f"{len(self.counts)} classes", number(self.ratio)
+        said += f", the largest {ratio} times the smallest" if self.ratio > 1 else " of equal size"
         if not bad:
             return (f"{said}: no class collapses at any of the energies looked at.",)
         worst = bad[-1]

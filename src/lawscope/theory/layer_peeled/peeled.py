@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Up to so many different sizes thresholds are searched without being asked for.
 QUICK = 100
 # Shown in a table and in a picture.
-MANY_GROUPS, MANY_CLASSES = 24, 100
+MANY_GROUPS, MANY_CLASSES = 12, 100
 # A classifier this much shorter than the root mean square has vanished.
 ABSENT = 1e-6
 # A collapsed group has the cosine 1; below this one the price is lost in rounding.
@@ -91,7 +91,7 @@ class Peeled(Result):
 
     @property
     def minority(self) -> IntArray:
-        """Classes of the smallest group or, if that is one class, those below the mean count."""
+        """The smallest classes; all of them where none is clearly small, see ``find_minority``."""
         return find_minority(self.counts)
 
     @cached_property
@@ -169,29 +169,47 @@ class Peeled(Result):
 
     def section(self) -> Section:
         """Return the groups, the certificate, and the cosines between classifiers."""
-        shown = self.groups[:MANY_GROUPS]
-        rows = [[number(g.count), str(g.classes), number(g.cosine), g.phase] for g in shown]
+        exact, half = f"optimal, certified to {_gap(self)}", MANY_GROUPS // 2
+        rows = [[f"{g.count:g}", str(g.classes), number(g.cosine), g.phase] for g in self.groups]
+        if len(rows) > MANY_GROUPS:
+            rows[half:-half] = [["…"] * 4]
         order = np.argsort(-self.counts, kind="stable")[:MANY_CLASSES]
-        names, cosines = [number(self.counts[k]) for k in order], self.cosines[np.ix_(order, order)]
-        title = "Cosine between classifiers, largest classes first"
+        names, cosines = [f"{self.counts[k]:g}" for k in order], self.cosines[np.ix_(order, order)]
+        title = "Cosine between classifiers"
+        title += ", largest classes first" * (len(self.groups) > 1)
         return Section(
             title="Layer-Peeled Model",
             headline=str(self),
             numbers=[
-                KeyNumber("loss", number(self.loss, 4), f"optimal, certified to {self.gap:.1e}"),
+                KeyNumber("loss", number(self.loss, 4), exact),
                 KeyNumber("R", number(self.ratio), "largest class over smallest"),
                 KeyNumber("E_W", number(self.weight_energy), "energy of the classifiers"),
                 KeyNumber("E_H", number(self.feature_energy), "energy of the features"),
             ],
             charts=[HeatMap(title, names, names, cosines, -1.0, 1.0, "cosine")],
-            tables=[Table("Groups", ["samples", "classes", "cosine", "phase"], rows)],
+            tables=[Table("Groups", ["samples", "classes", "cosine", "phase"], rows, main=True)],
+            findings=self._findings(),
             papers=("layer_peeled",),
         )
+
+    def _findings(self) -> list[str]:
+        said = []
+        if len(self.groups) > MANY_GROUPS:
+            ends = f"{MANY_GROUPS // 2} largest and {MANY_GROUPS // 2} smallest"
+            said.append(f"The table has the {ends} of {len(self.groups)} sizes.")
+        if any(g.classes == 1 and g.phase != "vanished" for g in self.groups):
+            said.append(
+                "A class alone in its size has no cosine (–), since there is no second classifier "
+                "to compare with; its phase says whether a twin would be distinguished from it."
+            )
+        if any(g.phase == "vanished" for g in self.groups):
+            said.append("Vanished classifiers are zero, so they have no cosine (–).")
+        return said
 
     def __str__(self) -> str:
         phases = ", ".join(f"{g.classes}×{g.count:g} {g.phase}" for g in self.groups[:6])
         more = " …" if len(self.groups) > 6 else ""
-        return f"Layer-Peeled Model: loss {self.loss:.4g} (gap {self.gap:.1e}); {phases}{more}"
+        return f"Layer-Peeled Model: loss {number(self.loss)} (gap {_gap(self)}); {phases}{more}"
 
     @property
     def _loss(self) -> Loss:
@@ -228,6 +246,11 @@ class Peeled(Result):
         # The root of the product, so that a collapsed group has exactly 1.
         lengths = np.sqrt(squares[:, None] * squares[None, :])
         return np.asarray(np.clip(between / lengths, -1, 1))
+
+
+def _gap(found: Peeled) -> str:
+    # Floats cannot do better than this.
+    return number(max(found.gap, 1e-16), 1)
 
 
 def pair_rows(pair: Pair, counts: tuple[float, float], found: Optimum) -> list[tuple[float, ...]]:

@@ -93,7 +93,7 @@ class PeelSweep(Result):
     def __str__(self) -> str:
         if self.threshold is None:
             return "the smallest classes do not collapse at any ratio under this loss"
-        return f"the smallest classes collapse from a ratio of {self.threshold:.4g}"
+        return f"the smallest classes collapse from a ratio of {self.threshold:.3g}"
 
 
 def peel_sweep(
