@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import definition, memory, next_token, overhead, peeled, stacks
+from benchmarks import definition, memory, next_token, overhead, peeled, stacks, vision
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
@@ -29,6 +29,7 @@ BENCHES = {
     "next-token": next_token,
     "peeled": peeled,
     "stacks": stacks,
+    "vision": vision,
 }
 
 

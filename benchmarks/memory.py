@@ -49,7 +49,7 @@ def peak_mb(samples: int) -> float:
     with torch.no_grad():
         model(next(iter(loader))[0])
     before = high_water_mb()
-    result = ls.separation(model, loader)
+    result = ls.separation(model, loader, memory="512MB")
     assert result.dims[1] == 65_536
     return high_water_mb() - before
 

@@ -1,6 +1,8 @@
-"""Types of numpy arrays."""
+"""Types of numpy arrays, and arrays as torch can take them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,3 +10,12 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+
+def as_native(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as torch can take it: of its types, bytes and strides."""
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return np.ascontiguousarray(array) if any(s < 0 for s in array.strides) else array

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from lawscope.errors import LawscopeError
 
@@ -36,6 +37,17 @@ def check_file(path: Path, remedy: str) -> Path:
         why = getattr(error, "strerror", None) or error
         raise LawscopeError(f"{_shortened(path)} cannot be read ({why}); {remedy}.") from error
     raise LawscopeError(f"There is no file {_shortened(path)}; {remedy}.")
+
+
+def find_kind(path: Path) -> Literal["file", "folder", "other", ""]:
+    """Return what is at a path: a file, a folder, something else (a device) or nothing."""
+    try:
+        if path.is_dir():
+            return "folder"
+        return "file" if path.is_file() else "other" if path.exists() else ""
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise LawscopeError(f"{_shortened(path)} cannot be read ({why}).") from error
 
 
 def exists(path: Path) -> bool:

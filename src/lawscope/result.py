@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from lawscope.checks import checked
 from lawscope.documents import decode_fields, encode
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
@@ -77,6 +78,7 @@ class Result:
         found: Self = decode_fields(document, cls)
         return found
 
+    @checked
     def save(self, path: str | Path) -> Path:
         """Write the result: ``.html`` as a page with the numbers inside, ``.md`` as Markdown.
 
@@ -154,6 +156,7 @@ class Result:
         return f"<{type(self).__name__}: {self}>"
 
 
+@checked
 def load(path: str | Path) -> Any:
     """Return a result saved by ``.save()``, from its JSON or its page. Nothing is executed.
 

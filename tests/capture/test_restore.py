@@ -1,5 +1,7 @@
 """Networks with habits of their own are left as found too."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -63,7 +65,7 @@ def test_a_network_that_fails_on_its_way_to_eval_mode_is_in_train_mode_again(fai
             return self.inner(x)
 
     model = Refusing()
-    with pytest.raises(failure, match="no eval"):
+    with pytest.raises((LawscopeError, KeyboardInterrupt), match="no eval"):
         ls.separation(model, (cases.vectors(), cases.labels()))
     assert all(module.training for module in model.modules())
 
@@ -242,3 +244,132 @@ def test_tensors_and_containers_that_are_plain_attributes():
     assert model.count == 0
     assert model.seen is found
     assert (model.log, model.cache) == ([], {})
+
+
+def clip_late(net, x):
+    net.calls += 1
+    if net.calls > 1:
+        net.inner[0].weight.data.clamp_(-0.1, 0.1)
+
+
+def write_through_numpy(net, x):
+    net.inner[0].weight.detach().numpy()[:] *= 0.9
+
+
+def give_other_data(net, x):
+    net.inner[0].weight.data = 0.9 * net.inner[0].weight.data
+
+
+def call_an_operator(net, x):
+    torch.ops.aten.mul_.Scalar(net.inner[0].weight, 0.9)
+
+
+def learn(net, x):
+    with torch.enable_grad():
+        net.inner(x).square().mean().backward()
+    torch.optim.SGD(net.inner.parameters(), lr=0.1).step()
+
+
+def forget_gradients(net, x):
+    net.zero_grad()
+
+
+def freeze(net, x):
+    net.inner.requires_grad_(False)
+
+
+def add_hooks(net, x):
+    net.inner[0].register_forward_hook(lambda module, args, output: None)
+    net.inner.register_full_backward_hook(lambda *_: None)
+    net.inner[3].weight.register_hook(lambda grad: grad)
+
+
+def describe(model):
+    """All of a network that a training would miss."""
+    parameters = list(model.parameters())
+    return {
+        "values": [p.tolist() for p in parameters],
+        "places": [p.data_ptr() for p in parameters],
+        "gradients": [None if p.grad is None else p.grad.tolist() for p in parameters],
+        "learning": [p.requires_grad for p in parameters],
+        "their hooks": [dict(p._backward_hooks or {}) for p in parameters],
+        "hooks": [(dict(m._forward_hooks), dict(m._backward_hooks)) for m in model.modules()],
+        "modes": [m.training for m in model.modules()],
+    }
+
+
+@pytest.mark.parametrize("measure", [ls.separation, ls.collapse, ls.scan])
+@pytest.mark.parametrize(
+    "habit",
+    [clip_late, write_through_numpy, give_other_data, call_an_operator, learn, forget_gradients,
+     freeze, add_hooks],
+)  # fmt: skip
+def test_weights_gradients_and_hooks_are_what_they_were(measure, habit):
+    torch.manual_seed(0)
+
+    def run(net, x):
+        habit(net, x)
+        return net.inner(x)
+
+    model = cases.Net(run, inner=cases.sequential()[:6], calls=0)
+    model.inner(cases.vectors()).sum().backward()
+    model.inner[0].bias.register_hook(lambda grad: grad)
+    before = describe(model)
+    parts = zip(cases.vectors().split(20), cases.labels().split(20), strict=True)
+    measure(model, list(parts))
+    assert describe(model) == before
+
+
+def test_threads_that_measure_one_network_take_turns():
+    torch.manual_seed(0)
+    model, data = cases.sequential(), (cases.vectors(), cases.labels())
+    model.eval()[0].train()
+    before, fast = describe(model), torch.backends.mha.get_fastpath_enabled()
+    expected = ls.scan(model, data).separation.values
+    start, found = threading.Barrier(4), []
+
+    def measure():
+        start.wait()
+        found.extend(ls.scan(model, data).separation.values for _ in range(3))
+
+    threads = [threading.Thread(target=measure) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 12
+    assert all(np.array_equal(values, expected) for values in found)
+    assert describe(model) == before
+    assert torch.backends.mha.get_fastpath_enabled() == fast
+
+
+def test_an_exported_program_gets_a_sentence():
+    x = cases.vectors()
+    part = torch.export.export(nn.Linear(6, 6).eval(), (x,)).module()
+    with pytest.raises(LawscopeError, match="The model is a program of"):
+        ls.separation(part, (x, cases.labels()))
+    with pytest.raises(LawscopeError, match="part '0' is a program of"):
+        ls.separation(nn.Sequential(part, cases.sequential()), (x, cases.labels()))
+
+
+def test_a_lazy_network_gets_a_sentence_and_stays_lazy():
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.LazyLinear(4))
+    with pytest.raises(LawscopeError, match=r"2\.weight has no shape yet"):
+        ls.separation(model, (cases.vectors(), cases.labels()))
+    assert model[2].has_uninitialized_params()
+
+
+@pytest.mark.parametrize("measure", [ls.separation, ls.collapse, ls.scan])
+def test_gradients_that_the_network_or_the_inputs_ask_for_change_nothing(measure):
+    def descend(net, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            x = x - 0.1 * torch.autograd.grad(net.inner(x).sum(), x)[0]
+            return net.inner(x)
+
+    torch.manual_seed(0)
+    inner, y = cases.sequential(), cases.labels()
+    for model in (inner, cases.Net(descend, inner=inner)):
+        plain = measure(model, (cases.vectors(), y)).table()
+        asking = measure(model, (cases.vectors().requires_grad_(), y)).table()
+        assert str(asking) == str(plain)

@@ -128,6 +128,16 @@ def test_the_gradient_at_the_raw_data_and_where_none_arrives():
     assert not keep.all(unused).any()
 
 
+def test_what_the_loss_raises_is_a_sentence():
+    def loss(logits, labels):
+        raise IndexError("Target 7 is out of bounds")
+
+    model, data = cases.sequential(), (cases.vectors(), cases.labels())
+    tap = Tap(station(model, data, "0"), "output gradient", "raw")
+    with pytest.raises(ls.LawscopeError, match="The loss raised IndexError: Target 7"):
+        read(model, data, tap, loss=loss)
+
+
 def test_the_loss_of_a_text_is_that_of_the_next_token():
     model, ids = build("gpt2"), token_batches(1)[0]
     session = Session(model, TokenSource([ids]))

@@ -60,16 +60,17 @@ def gpt2_folder(folder: Path, *, bos: bool = False, **settings) -> Path:
     return saved(GPT2LMHeadModel(config), folder, bos)
 
 
-def bert_folder(folder: Path) -> Path:
-    """A masked model."""
-    from transformers import BertConfig, BertForMaskedLM
+def bert_folder(folder: Path, kind: str = "BertForMaskedLM") -> Path:
+    """A masked model, or its encoder alone."""
+    import transformers
+    from transformers import BertConfig
 
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=VOCABULARY, hidden_size=12, num_hidden_layers=4, num_attention_heads=2,
         intermediate_size=24, max_position_embeddings=CONTEXT,
     )  # fmt: skip
-    return saved(BertForMaskedLM(config), folder)
+    return saved(getattr(transformers, kind)(config), folder)
 
 
 def t5_folder(folder: Path) -> Path:

@@ -217,7 +217,7 @@ def mistakes(folder):
         (("scan", "net.py", "--data", "hollow"), "hollow"),
         (("scan", "net.py", *known, "--split", "dev"), "choose train or test"),
         (("scan", "net.py", *known, "--size", "big"), "like 32x32"),
-        (("scan", "net.py", *known, "--size", "9x9"), "The network or its data raised"),
+        (("scan", "net.py", *known, "--size", "9x9"), "The network raised RuntimeError: mat1"),
         (("scan", "net.py", *known, "--device", "cuda:7"), "--device cuda:7"),
         (("scan", "net.py", *known, "--stations", "layer2.rel"), "Near it: layer2.relu"),
         (("scan", "net.py", *known, "--out", "file/below"), "file/below"),

@@ -98,6 +98,28 @@ def test_other_kinds_of_models(lawscope, language_models, name, task):
     assert law["n"] >= 50 * law["d"]
 
 
+def test_an_encoder_without_a_language_model_head_is_measured(lawscope, language_models, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = folders.bert_folder(tmp_path / "encoder", "BertModel")
+    arguments = ("--text", language_models / "text.txt", "--task", "masked")
+    alone = scanned(lawscope, folder, *arguments)["next_token"]
+    # The same encoder under a head whose weights nothing reads.
+    whole = folders.bert_folder(tmp_path / "whole")
+    weights = load_file(whole / "model.safetensors")
+    own = load_file(folder / "model.safetensors")
+    encoder = {f"bert.{name}": tensor for name, tensor in own.items()}
+    weights |= {name: tensor for name, tensor in encoder.items() if name in weights}
+    save_file(weights, whole / "model.safetensors", {"format": "pt"})
+    assert alone["pr"] == scanned(lawscope, whole, *arguments)["next_token"]["pr"]
+    # What is missing of the encoder itself is still an error.
+    del encoder["bert.encoder.layer.0.output.dense.weight"]
+    save_file(encoder, folder / "model.safetensors", {"format": "pt"})
+    code, _, err = lawscope("scan", folder, *arguments)
+    assert code == 2
+    assert "has no weights for" in err
+
+
 def test_special_tokens_of_a_masked_model_are_never_hidden(
     lawscope, language_models, tmp_path, monkeypatch
 ):

@@ -166,10 +166,18 @@ def test_absurd_ratio_has_its_phase(peel):
         (("--counts", "5x99999999999999999999"), "write it like 5000x5,50x5"),
         (("--labels", "cut.npz"), "cut.npz cannot be read as labels"),
         (("--labels", "x" * 300), "File name too long"),
+        (("--labels", "swapped.npz"), "has shape (2, 2)"),
+        (("--labels", "swapped.npy"), "swapped.npy cannot be read as labels"),
+        (("--classes", 10, "--majority", 5, "--ratio", 0.5), "give 1 or more"),
+        (("--classes", 99999999, "--majority", 5, "--ratio", 2), "give at most 1000000"),
     ],
 )
 def test_mistakes_are_sentences(peel, arguments, said):
     Path("cut.npz").write_bytes(b"PK\x03\x04 cut")
+    with Path("swapped.npz").open("wb") as file:
+        np.save(file, np.zeros((2, 2)))
+    with Path("swapped.npy").open("wb") as file:
+        np.savez(file, labels=np.zeros(3))
     code, out, err = peel(*arguments)
     assert (code, out) == (2, "")
     assert said in err

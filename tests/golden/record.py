@@ -26,6 +26,8 @@ FOLDER = Path(__file__).parent
 # What is known no better than this even on one machine: pattern of the key, rtol, absolute floor.
 TOLERANCES = [
     ("/gaps?$", 1e-9, 1e-9),  # rounding of the loss
+    # Where a loss is least it is flat: of its 16 digits, 8 are left for where that is.
+    ("/predicted.nc2$", 3e-8, 3e-8),
     ("/(predicted.)?nc[1-4]", 1e-9, 1e-12),  # zero in a simplex, where rounding is left
     ("/condition$", 1e-3, 0.0),  # eigenvalues are found to three digits
     ("/local_loss", 1e-5, 0.0),  # a local search stops where the loss is flat,
@@ -46,6 +48,8 @@ TOLERANCES = [
 # classwise, ranks, NC numbers and energies were equal to 1e-9, as were all of the other groups.
 # studies.json, the separation studies: they are measured on all of their data and have no intervals
 # any more; verdicts by the same rule on the samples. All other numbers were equal to 1e-9.
+# separation/*/stations=auto: the blocks of a residual network, where it was whichever line was
+# straighter; */stations=blocks/granularities: layers are fitted only where they are measured.
 # studies.json, reason of the next-token studies: the same numbers in three digits.
 # Products of "fast", and norms and states that transformers computes in float32 whatever the
 # weights are: equal on one machine, not on two. The line and its interval magnify it.
@@ -121,10 +125,13 @@ def separation():
             settings.append({"mode": "train", "strategy": "two-pass"})
         for how in settings:
             torch.manual_seed(0)  # dropout in train mode draws from torch's generator
-            answer = ls.separation(redrawn(case.model(), 1.0), data_of(case), **how)
+            # Recorded when layers were the default of every network, and eight folds always.
+            asked = {"stations": "layers", **how} | ({"folds": 8} if "memory" in how else {})
+            answer = ls.separation(redrawn(case.model(), 1.0), data_of(case), **asked)
             whole = not how or how.get("stations") == "blocks"
             yield key_of(case, how), pickers.numbers_of_separation(answer, whole)
-        answer = ls.separation(redrawn(case.model(), 1.0), iter(data_of(case)))
+        read_once = iter(data_of(case))
+        answer = ls.separation(redrawn(case.model(), 1.0), read_once, stations="layers")
         yield f"{case}/read once", pickers.numbers_of_separation(answer, False)
 
 

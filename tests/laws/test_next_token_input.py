@@ -120,7 +120,7 @@ def test_ids_and_lengths_of_a_network_that_does_not_say():
     asserted = RuntimeError("CUDA error: device-side assert triggered\nmore")
     with pytest.raises(ls.LawscopeError, match=r"assert triggered\. Token ids go up to 59"):
         measure(Fails(asserted), [BATCHES[0], IDS])
-    with pytest.raises(RuntimeError, match="my own"):
+    with pytest.raises(ls.LawscopeError, match="network raised RuntimeError: my own"):
         measure(Fails(RuntimeError("my own")), [BATCHES[0], IDS])
 
 

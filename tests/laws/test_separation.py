@@ -165,15 +165,24 @@ def test_a_whole_training_set_is_its_own_population():
     assert np.allclose(found.interval_of(np.diff), [steps, steps])
 
 
-def test_auto_picks_the_straighter_granularity_and_says_so():
+@pytest.mark.parametrize(
+    ("name", "granularity"), [("residual", "blocks"), ("tokens", "blocks"), ("wrapped", "layers")]
+)
+def test_by_default_blocks_of_residual_networks_and_layers_of_others(name, granularity):
+    case = next(c for c in cases.CASES if c.name == name)
+    default = ls.separation(case.model(), list(case.batches()))
+    named = ls.separation(case.model(), list(case.batches()), stations=granularity)
+    assert default.granularity == named.granularity == granularity
+    assert default.stations == named.stations
+    assert np.array_equal(default.values, named.values)
+
+
+def test_another_granularity_only_where_its_stations_are_measured_anyway():
     case = next(c for c in cases.CASES if c.name == "residual")
-    result = ls.separation(case.model(), list(case.batches()), stations="auto")
-    assert set(result.granularities) == {"layers", "blocks"}
-    best = min(result.granularities, key=lambda g: result.granularities[g].pearson)
-    assert result.granularity == best
-    layers = ls.separation(case.model(), list(case.batches()))
-    assert layers.granularity == "layers"
+    layers = ls.separation(case.model(), list(case.batches()), stations="layers")
     assert set(layers.granularities) == {"layers", "blocks"}
+    blocks = ls.separation(case.model(), list(case.batches()), stations="blocks")
+    assert set(blocks.granularities) == {"blocks"}
 
 
 def test_class_names_follow_sorted_labels():
@@ -247,8 +256,7 @@ BAD = {
     "empty": (NET, [], "loader is empty"),
     "not iterable": (NET, 7, "cannot be iterated"),
     "out of step": (NET, [(X, Y[:-1])], "60 samples in the batch, but labels of shape"),
-    "soft labels": (NET, [(X, torch.rand(len(Y), 4))], "classes are integers"),
-    "text labels": (NET, [(X[:2], ["cat", "dog"])], "encode them as class numbers"),
+    "soft labels": (NET, [(X, torch.rand(len(Y), 4).softmax(1))], r"labels\.argmax\(1\)"),
     "nan": (chain(NAN, nn.ReLU(), nn.Linear(5, 5)), (X, Y), "'4' is the first with NaN or inf"),
     "inf": (chain(nn.ReLU(), INF, rising()), (X, Y), "'4' is the first with NaN or infinite"),
     "not a module": (print, (X, Y), "not a torch.nn.Module"),
@@ -299,7 +307,7 @@ def test_integer_and_complex_activations_name_the_station():
         ({"class_names": dict(enumerate(NAMES))}, "is not a list"),
         ({"class_names": np.array("a")}, "is not a list"),
         ({"class_names": iter(NAMES)}, "is not a list"),
-        *(({"folds": n}, "folds=.* whole number; give at least 2") for n in ("x", 2.5, None, [4])),
+        *(({"folds": n}, "folds=.* whole number; give at least 2") for n in ("x", 2.5, [4])),
     ],
 )
 def test_settings_of_another_type_or_value_are_sentences(measure, settings, sentence):
@@ -312,13 +320,25 @@ def test_a_jackknife_needs_two_folds():
         ls.separation(CASE.model(), list(CASE.batches()), folds=1)
 
 
-def test_a_users_own_error_comes_through_unchanged():
+def test_a_users_own_error_is_in_the_sentence_and_its_cause():
     class Angry(nn.Module):
         def forward(self, x):
             raise RuntimeError("my own words")
 
-    with pytest.raises(RuntimeError, match="my own words"):
+    said = r"network raised RuntimeError: my own words \(on a batch of shape \(\d+, 6\)\); check"
+    with pytest.raises(ls.LawscopeError, match=said) as raised:
         ls.separation(nn.Sequential(nn.Linear(6, 5), Angry()), list(CASE.batches()))
+    assert type(raised.value.__cause__) is RuntimeError
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors:UserWarning")
+def test_a_layer_without_features_is_named():
+    widths = ((6, 5), (5, 0), (0, 5))
+    body = [part for pair in widths for part in (nn.Linear(*pair), nn.ReLU())]
+    model = nn.Sequential(*body, nn.Linear(5, 4))
+    with pytest.raises(ls.LawscopeError, match=r"Station '3' has no features"):
+        ls.separation(model, (X, Y))
+    assert len(ls.separation(model, (X, Y), stations=["input", "1"]).table())
 
 
 def test_datasets_and_other_forms_of_data():
@@ -448,3 +468,16 @@ def test_stations_are_shown_after_the_layers_they_complete():
     broken = replace(result, fit=replace(result.fit, half_life=math.inf))
     assert "half-life ∞" in str(broken)
     assert "half-life ∞" in str(broken.fit)
+
+
+def test_many_classes_and_little_memory_have_four_folds():
+    torch.manual_seed(0)
+    y = torch.arange(240) % 60
+    x = torch.randn(240, 30) + torch.randn(60, 30)[y]
+    net = nn.Sequential(nn.Linear(30, 20), nn.Tanh(), nn.Linear(20, 20))
+    assert ls.separation(net, (x, y)).settings["replicates"] == 4
+    few = y % 3
+    table = 16 * 3 * 4 * (30 + 20 + 20)
+    with pytest.warns(ls.LawscopeWarning, match="come from 4 folds"):
+        found = ls.separation(net, [(x, few)], memory=table, strategy="two-pass")
+    assert (found.settings["replicates"], found.settings["passes"]) == (4, 2)

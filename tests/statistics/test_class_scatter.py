@@ -233,7 +233,7 @@ def test_coinciding_means_are_not_a_number():
         (torch.zeros(4, 2), [0, 0, 0, 0], "two classes"),
         (torch.zeros(3, 2), [0, 1, 2], "two samples"),
         (torch.zeros(4, 2), [0, 1], "4 samples in the batch"),
-        (torch.zeros(4, 2), [0.0, 1.0, 0.0, 1.0], "classes are integers"),
+        (torch.zeros(4, 2), [0.0, 1.0, 0.5, 1.0], "look like a regression"),
         (torch.zeros(4, 2, dtype=torch.complex64), [0, 1, 0, 1], "complex"),
         (torch.tensor([[1.0], [float("nan")], [2.0], [3.0]]), [0, 1, 0, 1], "NaN"),
         (torch.zeros(0, 2), [], "no samples"),
@@ -281,3 +281,23 @@ def test_a_dead_layer_has_no_fuzziness_however_wide(strategy, dim):
     assert np.isnan(found.value)
     assert np.isnan(found.deleted).all()
     assert found.rank == 0
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-160, 1e-200])
+@pytest.mark.parametrize("strategy", ["held", "two-pass"])
+def test_squares_that_float64_cannot_hold_change_nothing(strategy, scale):
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(60, 4, generator=generator, dtype=torch.float64), torch.arange(60) % 3
+
+    def measure(rows):
+        stat = ClassScatter(strategy, folds=4)
+        # Folds go by content, which the scale changes.
+        stat.update_rows(rows, stat.index.assign(y, torch.arange(60)))
+        stat.next_pass()
+        if strategy == "two-pass":
+            stat.update_rows(rows, stat.index.assign(y, torch.arange(60)))
+        return stat.compute()
+
+    plain, scaled = measure(x), measure(x * scale)
+    assert scaled.value == pytest.approx(plain.value, rel=1e-12)
+    assert scaled.deleted == pytest.approx(plain.deleted, rel=1e-12)

@@ -121,3 +121,10 @@ def test_equal_weights_are_about_the_mean_of_the_class_means():
     found = ls.fuzziness(x, y, weighting="class")
     assert found == pytest.approx(about(means.mean(axis=0)), rel=1e-10)
     assert found > 1.01 * about(x.mean(axis=0))
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e160, 1e-200, 1e-310])
+def test_squares_that_float64_cannot_hold_change_nothing(scale):
+    y = np.arange(60) % 4
+    x = np.random.default_rng(0).normal(size=(60, 5)) + 3 * np.eye(5)[y]
+    assert ls.fuzziness(x * scale, y) == pytest.approx(ls.fuzziness(x, y), rel=1e-6)

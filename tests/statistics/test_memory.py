@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from lawscope.errors import LawscopeError
@@ -40,10 +42,30 @@ def test_few_features_and_many_samples_take_the_scatter():
 
 
 def test_wide_features_take_two_passes_in_as_many_rounds_as_fit():
-    memory = 2 * 16 * 80 * 5000 + 10
-    chosen = plan(loads(5000, 5000, 5000), groups=80, samples=10**6, memory=memory)
+    memory = 2 * 16 * 80 * 4000 + 10
+    chosen = plan(loads(4000, 4000, 4000), groups=80, samples=10**6, memory=memory)
     assert set(chosen.strategies) == {"two-pass"}
     assert chosen.rounds == ((0, 1), (2,))
+
+
+def test_beyond_some_thousand_features_tables_are_as_precise_as_the_features():
+    memory = 2 * 4 * 80 * 800_000 + 10
+    chosen = plan(loads(*[800_000] * 3), groups=80, samples=10**6, memory=memory)
+    assert chosen.rounds == ((0, 1), (2,))
+    # Held features need no table at all.
+    chosen = plan(loads(800_000), groups=80, samples=100, memory=4 * 100 * 800_000 + 10**6)
+    assert chosen.strategies == ("held",)
+
+
+def test_the_default_budget_is_a_quarter_of_what_is_free(monkeypatch):
+    free = SimpleNamespace(available=0)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: free)
+    for free.available, budget in [
+        (10**6, 512 * 10**6),
+        (8 * 10**9, 2 * 10**9),
+        (10**12, 4 * 10**9),
+    ]:
+        assert parse_memory("auto") == budget
 
 
 def test_what_fits_nowhere_names_the_station():

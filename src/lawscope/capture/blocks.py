@@ -1,8 +1,9 @@
 """The blocks of a network: what repeats, or what carries a stream of tokens.
 
-One place for both rules, because both read the same trace. A classifier's blocks are the outermost
-composite modules of one class that run more than once. A language model's are the children of one
-container that map (B, T, d) to the same shape: by shape, because any class may be one.
+One place for both rules, because both read the same trace. A classifier's blocks, where it is not
+residual, are the outermost composite modules of one class that run more than once. A language
+model's are the children of one container that map (B, T, d) to the same shape: by shape, because
+any class may be one.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def find_head(session: Session, name: str | None = None) -> Head:
     factor on the logits counts into the weights; log-softmax and softmax on top are seen through.
     A name chooses where the network has several; otherwise that is not applicable, as is none.
     """
-    if name is not None and name not in session.module_names:
+    if name is not None and not (isinstance(name, str) and name in session.module_names):
         near = name_nearest(str(name), session.module_names)
         raise LawscopeError(f"The network has no module head={name!r}.{near}")
     look, found = partial(_find_heads, name=name), None

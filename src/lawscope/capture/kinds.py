@@ -30,10 +30,13 @@ _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()
 # Functions that only deal the same entries out to other axes, and those that reorder axes.
 RESHAPES = frozenset({"flatten", "reshape", "view"})
 TURNS = frozenset("transpose permute movedim moveaxis swapaxes swapdims t mt".split())
-_PRODUCTS = frozenset(
+PRODUCTS = frozenset(
     "linear bilinear matmul rmatmul mm bmm addmm baddbmm einsum conv1d conv2d conv3d "
-    "conv_transpose1d conv_transpose2d conv_transpose3d multi_head_attention_forward".split()
+    "conv_transpose1d conv_transpose2d conv_transpose3d multi_head_attention_forward "
+    "scaled_dot_product_attention".split()
 )
+# Functions that take a part out of a tensor.
+PARTS = frozenset("getitem select unbind chunk split narrow index_select gather".split())
 _WEIGHTS = (nn.Linear, _ConvNd, nn.Bilinear, nn.RNNBase, nn.MultiheadAttention)
 _EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 
@@ -50,7 +53,7 @@ def function_kind(name: str, weighted: bool) -> Kind:
     """Return the kind of a call; ``weighted``: a matrix among its arguments is made of weights."""
     if name in ACTIVATIONS:
         return "activation"
-    if name in _PRODUCTS and weighted:
+    if name in PRODUCTS and weighted:
         return "weight"
     return _KINDS.get(name, "other")
 

@@ -27,7 +27,7 @@ def find_layers(found: Trace) -> dict[Seen, str]:
     inputs = {i: _data_input(operations, i) for i in weights}
     readers = Counter(inputs.values())
     chosen: dict[Seen, str] = {}
-    by_operation = _innermost(found.seen)
+    by_operation = name_operations(found.seen)
     for i in weights:
         end = _follow(operations, i)
         activated = operations[end].kind == "activation"
@@ -68,7 +68,7 @@ def _follow(operations: list[Operation], start: int) -> int:
     return end
 
 
-def _innermost(seen: list[Seen]) -> dict[int, Seen]:
+def name_operations(seen: list[Seen]) -> dict[int, Seen]:
     """Return what names each operation: a plain module first, then the function in it."""
     names: dict[int, Seen] = {}
     for s in seen:

@@ -16,7 +16,7 @@ POOLINGS = ("mean", "first", "last", "flatten")
 
 def check_pooling(pooling: Pooling) -> Pooling:
     """Return the pooling, if it is one."""
-    if not callable(pooling) and pooling not in POOLINGS:
+    if not callable(pooling) and not (isinstance(pooling, str) and pooling in POOLINGS):
         raise LawscopeError(
             f"pooling={pooling!r} is not known; choose {', '.join(POOLINGS)} or pass a function."
         )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from lawscope.capture.kinds import function_name
@@ -22,6 +26,10 @@ _IN_PLACE = frozenset(
     f"__{name}__"
     for name in "setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split()
 )
+_SHARING = frozenset(("numpy", "__array__", "__dlpack__"))  # what is written there is not seen
+_SET_DATA = Tensor.data.__set__  # type: ignore[attr-defined]
+# Modes, hooks, random generators and torch's settings are everybody's: threads measure in turn.
+turn = threading.RLock()
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -42,12 +50,24 @@ def unwrap(model: nn.Module) -> nn.Module:
             break
         model = inner
     for name, part in model.named_modules():
+        what = f"model's part '{name}'" if name else "model"
         if isinstance(part, torch.jit.ScriptModule):
-            what = f"model's part '{name}'" if name else "model"
             raise LawscopeError(
                 f"The {what} is a TorchScript module, which hides its layers; pass the nn.Module "
                 "it was made from."
             )
+        if isinstance(part, torch.fx.GraphModule) and "train" in vars(part):
+            raise LawscopeError(
+                f"The {what} is a program of torch.export, which has one mode and no layers; pass "
+                "the nn.Module it was exported from."
+            )
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    lazy = next((name for name, value in tensors.items() if is_lazy(value)), None)
+    if lazy is not None:
+        raise LawscopeError(
+            f"{lazy} has no shape yet, because its module is lazy; run the network once on a batch "
+            "before measuring it."
+        )
     empty = next((name for name, value in model.named_parameters() if value.is_meta), None)
     # accelerate keeps such parameters too, and its hooks bring the values when they are needed.
     if empty is not None and not any(hasattr(module, "_hf_hook") for module in model.modules()):
@@ -86,19 +106,21 @@ def sharded_modules(model: nn.Module) -> list[nn.Module]:
 def restoring(model: nn.Module, mode: Mode = "eval") -> Iterator[TorchFunctionMode]:
     """Run without gradients, eagerly and in ``mode``, then put everything back.
 
-    Modes, buffers, submodules, attributes (new ones go), compiled calls, and parameters that the
-    network writes into: also after an exception or ctrl-C, and all the rest where one of them
-    cannot be put back. Random generators are put back by
-    :class:`~lawscope.data.source.Source`, hooks by whoever set them.
+    Modes, buffers, submodules, hooks, attributes (new ones go), compiled calls, gradients, and
+    parameters that the network writes into: also after an exception or ctrl-C, and all the rest
+    where one of them cannot be put back. Random generators are put back by
+    :class:`~lawscope.data.source.Source`. Other threads wait until all is back.
 
     RWKV halves weights every few blocks when it first runs in eval mode, and an embedding with
-    ``max_norm`` rescales its rows whenever it runs. Only what changes is copied: the network's
-    first run inside must be under the mode that is yielded, which keeps a parameter's old value
-    at the moment it is written to.
+    ``max_norm`` rescales its rows whenever it runs. Only what changes is copied: the network must
+    run under the mode that is yielded, which keeps a parameter's old value at the moment it is
+    written to.
     """
     modules = list(model.modules())
-    keeper = _Keeper(model)
-    with ExitStack() as stack, torch.no_grad(), eager():
+    with turn, ExitStack() as stack, torch.no_grad(), eager():
+        keeper = _Keeper(model)
+        for parameter in model.parameters():
+            _keep_training_state(parameter, stack)
         stack.callback(keeper.put_back)
         for module in modules:
             _keep_attributes(module, stack)
@@ -137,9 +159,28 @@ def _keep_attributes(module: nn.Module, stack: ExitStack) -> None:
             stack.callback(_put_back, value, value.detach().clone())
         elif type(value) is list:
             stack.callback(value.__setitem__, slice(None), list(value))
-        elif type(value) in (dict, set):
+        elif type(value) in (dict, set, OrderedDict, defaultdict):
             stack.callback(value.update, value.copy())
             stack.callback(value.clear)
+
+
+def _keep_training_state(parameter: nn.Parameter, stack: ExitStack) -> None:
+    """Set a gradient aside, so that nothing adds to it; keep hooks and whether it learns."""
+    names = ("grad", "requires_grad", "_backward_hooks", "_post_accumulate_grad_hooks")
+    found = {name: getattr(parameter, name) for name in names}
+    hooks = [(kept, kept.copy()) for kept in found.values() if isinstance(kept, dict)]
+
+    def back() -> None:
+        for name, value in found.items():
+            if getattr(parameter, name) is not value:
+                setattr(parameter, name, value)
+        for kept, before in hooks:
+            kept.clear()
+            kept.update(before)
+
+    stack.callback(back)
+    if parameter.grad is not None:
+        parameter.grad = None
 
 
 def _keep_modes(modules: list[nn.Module], stack: ExitStack) -> None:
@@ -183,27 +224,40 @@ class _Keeper(TorchFunctionMode):
             place = _storage(parameter)
             if place:
                 self.unchanged.setdefault(place, []).append(parameter)
-        self.kept: list[tuple[nn.Parameter, Tensor]] = []
+        self.kept: list[tuple[nn.Parameter, Tensor, Tensor]] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = str(getattr(func, "__name__", ""))
-        written: list[Any] = [kwargs["out"]] if "out" in kwargs else []
-        if name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")):
+        writes, written = _writes(func), list[Any]()
+        if "out" in kwargs:
+            written.append(kwargs["out"])
+        if writes == "first":
             written.append(args[:1])
-        elif function_name(func) in ("embedding", "embedding_bag"):
+        elif writes == "table":
             longest = kwargs.get("max_norm", args[3] if len(args) > 3 else None)
             written.append((args, kwargs) if longest is not None else ())
         for tensor in tensors_in(written):
             for parameter in self.unchanged.pop(_storage(tensor), ()):
-                self.kept.append((parameter, parameter.detach().clone()))
+                self.kept.append((parameter, parameter.data, parameter.detach().clone()))
         return func(*args, **kwargs)
 
     def put_back(self) -> None:
-        for parameter, before in self.kept:
-            _put_back(parameter.data, before)
+        for parameter, data, before in self.kept:
+            _put_back(data, before)
+            if parameter.data_ptr() != data.data_ptr() or parameter.shape != data.shape:
+                parameter.data = data
+
+
+@lru_cache(1024)
+def _writes(func: Any) -> Literal["first", "table", ""]:
+    """Return whether a function may write into its first argument, or into an embedding."""
+    name = str(getattr(func, "__name__", "")).partition(".")[0]  # an operator has overloads
+    in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+    if in_place or name in _SHARING or func == _SET_DATA:
+        return "first"
+    return "table" if function_name(func) in ("embedding", "embedding_bag") else ""
 
 
 def _storage(tensor: Tensor) -> int:

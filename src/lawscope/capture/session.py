@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from lawscope.capture.restore import MODES, Mode, eager, restoring, sharded_modu
 from lawscope.capture.stations import Stations, find_stations, is_ambiguous, stations_of_stream
 from lawscope.capture.taps import Observer, Reader
 from lawscope.capture.trace import Trace, trace
+from lawscope.checks import checked
 from lawscope.data.batches import Batch, spread
 from lawscope.data.source import RandomState, Source
 from lawscope.data.tokens import TokenSource, check_ids, vocabulary_of, within_limits
@@ -30,6 +32,7 @@ from lawscope.progress import progress
 
 EXAMPLE_SAMPLES = 11  # a number that few axes have
 OTHER_SAMPLES = 13  # another, for a second look
+MOST_SAID = 300  # characters of somebody else's error
 CASTS = {torch.float64: "double()", torch.float32: "float()"}
 T = TypeVar("T")
 Loss = Callable[[Tensor, Tensor | None], Tensor]
@@ -60,6 +63,7 @@ class Session:
         LawscopeError: the network cannot be measured, or not with this data.
     """
 
+    @checked
     def __init__(
         self, model: nn.Module, source: Source, *, mode: Mode = "eval", show: bool | None = None
     ) -> None:
@@ -156,7 +160,7 @@ class Session:
         """
         before = RandomState()
         try:
-            with restoring(self.model, self.mode) as first_run, first_run:
+            with restoring(self.model, self.mode) as keeper, keeper:
                 if batch is not None:
                     return function(self.model, batch)
                 if self.example.size > EXAMPLE_SAMPLES:
@@ -250,8 +254,27 @@ class Session:
                 "measure fewer blocks (every=2)"
             )
             limits = within_limits(self.model, ids)
-        with limits, memory_error_as_sentence(f"a batch of {on}", remedy):
+        memory = memory_error_as_sentence(f"a batch of {on}", remedy)
+        with _explain_errors("network", tuple(batch.main.shape)), limits, memory:
             yield
+
+
+@contextmanager
+def _explain_errors(whose: str, shape: tuple[int, ...]) -> Iterator[None]:
+    """Turn whatever the user's network or loss raises into a sentence."""
+    try:
+        yield
+    except LawscopeError:
+        raise
+    except Exception as error:
+        # What observers raise while the network runs is not its own.
+        if any(f.f_code.co_name == "hand_over" for f, _ in traceback.walk_tb(error.__traceback__)):
+            raise
+        said = str(error).strip().partition("\n")[0][:MOST_SAID]
+        raise LawscopeError(
+            f"The {whose} raised {type(error).__name__}{f': {said}' if said else ''} (on a batch "
+            f"of shape {shape}); check that the data fits the {whose}."
+        ) from error
 
 
 @contextmanager
@@ -293,8 +316,7 @@ class _Run:
         self.session, self.observers, self.loss, self.failed = session, observers, loss, False
         self.reader: Reader
         self.random: RandomState
-        kept = restoring(session.model, session.mode)
-        self.first_run: AbstractContextManager[Any] = stack.enter_context(kept)
+        self.keeper = stack.enter_context(restoring(session.model, session.mode))
 
     def begin_pass(self) -> bool:
         """Ask the observers for taps; return whether there are any."""
@@ -315,7 +337,7 @@ class _Run:
         fitted = session._fit(batch, all_logits=self.loss is not None)
         if session._overwrites:
             fitted = fitted.head(fitted.size)  # the data is the user's
-        with session._limits(fitted), self.first_run:
+        with session._limits(fitted), self.keeper:
             if reader.gradients:
                 assert self.loss is not None
                 with torch.enable_grad():
@@ -325,7 +347,6 @@ class _Run:
                 reader.backward(value)
             else:
                 output = reader.run(fitted)
-        self.first_run = nullcontext()
         for observer in reader.active:
             observer.see_output(output)
             observer.end_batch()
@@ -441,7 +462,8 @@ def _compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
     if batch.tokens is not None:
         logits = logits.flatten(0, 1)[batch.tokens.rows.to(logits.device)]
         labels = batch.tokens.targets[:, 0]
-    value: object = loss(logits, None if labels is None else labels.to(logits.device))
+    with _explain_errors("loss", tuple(logits.shape)):
+        value: object = loss(logits, None if labels is None else labels.to(logits.device))
     if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
         what = f"a {type(value).__name__}"
         if isinstance(value, Tensor):

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from lawscope.capture.blocks import StreamBlocks, find_repeated_blocks
-from lawscope.capture.layers import find_layers, is_sequence
+from lawscope.capture.layers import find_layers, is_sequence, name_operations
+from lawscope.capture.residual import find_residual_blocks
 from lawscope.capture.trace import Seen, Trace, join_name
 from lawscope.errors import LawscopeError, NotApplicableError
 
@@ -102,10 +103,12 @@ class Stations:
     Attributes:
         all: the stations.
         skipped: layers whose activations have no row per sample, or are not floats.
+        residual: skips are added to branches, and the blocks are those that end in such sums.
     """
 
     all: tuple[Station, ...]
     skipped: tuple[str, ...] = ()
+    residual: bool = False
 
     def __iter__(self) -> Iterator[Station]:
         return iter(self.all)
@@ -145,9 +148,14 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
 
     ``again`` is a trace with another number of samples, where the first :func:`is_ambiguous`.
     """
-    layers, blocks = find_layers(found), find_repeated_blocks(found.seen)
-    first = blocks[0] if blocks else None
-    seen_again = {(s.path, s.function, s.call): s for s in (again.seen if again else [])}
+    layers, residual = find_layers(found), find_residual_blocks(found)
+    blocks = list(residual.ends) if residual else find_repeated_blocks(found.seen)
+    entering = None if residual is None else residual.entrance
+    before = None if entering is None else name_operations(found.seen).get(entering)
+    first = blocks[0] if blocks and entering is None else None
+    every = [*found.seen, *(s for s in blocks if s not in found.seen)]
+    looked_again = [*again.seen, *again.sums.values()] if again else []
+    seen_again = {(s.path, s.function, s.call): s for s in looked_again}
     skipped: list[str] = []
 
     def make(
@@ -169,29 +177,30 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
         )
 
     # Raw data is module zero of the layers, and of the blocks when nothing precedes them.
-    direct = ("layers", "blocks") if first and first.source == 0 else ("layers",)
+    at_once = entering == 0 or (first is not None and first.source == 0)
+    direct = ("layers", "blocks") if at_once else ("layers",)
     raw_again = again.raw.shape if again else None
     stations = [make("input", "input", found.raw, raw_again, granularities=direct)]
     modules = {(s.path, s.operation) for s in found.seen if s.function is None and not s.composite}
-    for seen in found.seen:
+    for seen in every:
         if seen.function is not None and (seen.path, seen.operation) in modules:
             continue  # a function that is all its module does: the module names it
         same = seen_again.get((seen.path, seen.function, seen.call))
         place: Place = "output" if seen.function is None else "function"
-        groups = ("layers",) * (seen in layers) + ("blocks",) * (seen in blocks)
+        groups = ("layers",) * (seen in layers) + ("blocks",) * (seen in blocks or seen is before)
         more = {"layer": layers.get(seen, ""), "granularities": groups}
         station = make(seen.name, place, seen, same.shape if same else None, **more)
         # A stem or an embedding comes before the first block: what enters it counts too.
         if station and seen is first and seen.source and seen.input_shape:
-            entering = replace(seen, operation=seen.source, shape=seen.input_shape)
+            entered = replace(seen, operation=seen.source, shape=seen.input_shape)
             name, other = f"{join_name(seen.path)}:in", same.input_shape if same else None
-            stations.append(make(name, "entrance", entering, other, granularities=("blocks",)))
+            stations.append(make(name, "entrance", entered, other, granularities=("blocks",)))
         stations.append(station)
         if station is None and seen in layers:
             skipped.append(seen.name)
     # By operation, so that the entrance of the first block stands where its tensor was made.
     made = sorted((s for s in stations if s is not None), key=lambda s: s.operation)
-    return Stations(tuple(made), tuple(skipped))
+    return Stations(tuple(made), tuple(skipped), residual is not None)
 
 
 def stations_of_stream(blocks: StreamBlocks) -> Stations:

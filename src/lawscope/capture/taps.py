@@ -276,6 +276,11 @@ class Reader(TorchFunctionMode):
                 f"Station '{station.name}' gives {kind} activations ({tensor.dtype}); drop it "
                 "from stations=, or measure a station with real ones."
             )
+        if not tensor.numel():
+            raise LawscopeError(
+                f"Station '{station.name}' has no features: its activations have shape "
+                f"{tuple(tensor.shape)}; name the other stations with stations=."
+            )
         if tap.rows == "raw":
             return tensor
         if station.batch_dim == 1 and tensor.dim() > 1:

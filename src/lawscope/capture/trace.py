@@ -115,6 +115,7 @@ class Trace:
     seen: list[Seen]
     products: list[Product]  # the last ones, copied; none unless asked for
     calls: list[Call]  # every module call with its stream; none unless asked for
+    sums: dict[int, Seen]  # by operation: additions of two tensors of data with one shape
     batch: int
     raw: Seen  # the data as it came in
     output: Any
@@ -141,7 +142,7 @@ def trace(
         tracer.operations[0].channels_first = first_weight.channels_first
     # Inference tensors keep no version: the worst is assumed of a network that runs on them.
     overwrites = any(t.is_inference() for t in inputs) or versions != [_version(t) for t in inputs]
-    made = tracer.operations, tracer.seen, list(tracer.products), tracer.streams
+    made = tracer.operations, tracer.seen, list(tracer.products), tracer.streams, tracer.sums
     return Trace(*made, batch.size, _seen("", 1, 0, raw), output, overwrites)
 
 
@@ -207,6 +208,7 @@ class _Tracer(TorchFunctionMode):
         self.seen: list[Seen] = []
         self.products: deque[Product] = deque(maxlen=KEPT_PRODUCTS)
         self.streams: list[Call] = []
+        self.sums: dict[int, Seen] = {}
         self.made: dict[int, _Made] = {}
         self.alive: list[Tensor] = []  # ids stay unique only while tensors live
         self.stack: list[nn.Module] = []
@@ -278,6 +280,7 @@ class _Tracer(TorchFunctionMode):
         call = self.count(self.path, name) if self.stack else 0
         given = list(tensors_in((args, kwargs))) if self.inside is None else []
         operation = self.function(name, given)
+        data = [tuple(t.shape) for t in given if self.origin(t) == "data"]
         shape = tuple(given[0].shape) if given else ()
         output = func(*args, **kwargs)
         self.note_product(name, call, args, kwargs, output)
@@ -293,6 +296,8 @@ class _Tracer(TorchFunctionMode):
         position = self.add(operation, outputs)
         if operation.kind == "activation" and self.stack:
             self.seen.append(_seen(operation.path, call, position, outputs[0], function=name))
+        if operation.kind == "add" and self.stack and data.count(after) > 1:
+            self.sums[position] = _seen(operation.path, call, position, outputs[0], function=name)
         return output
 
     def note_product(self, name: str, call: int, args: Any, kwargs: Any, output: Any) -> None:

@@ -118,14 +118,20 @@ def scan(
         str | None, _laws("cross-entropy or mse, for laws that need gradients.")
     ] = None,
     stations: Annotated[
-        str, _laws("layers, blocks, auto, a glob like 'blocks.*', or names with commas.")
-    ] = "layers",
+        str,
+        _laws(
+            "auto (blocks of a residual network, else layers), layers, blocks, a glob like "
+            "'blocks.*', or names with commas."
+        ),
+    ] = "auto",
     pooling: Annotated[str, _laws("Of token sequences: mean, first, last or flatten.")] = "mean",
     head: Annotated[
         str | None, _laws("The head to measure, where the network has several.")
     ] = None,
     uncertainty: Annotated[str, _laws("Interval by jackknife, or none.")] = "jackknife",
-    memory: Annotated[str, _laws("Budget for the statistics.")] = "512MB",
+    memory: Annotated[
+        str | None, _laws("Budget for the statistics; by default a quarter of what is free.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         _laws("A setting of one law, as next_token.folds=4; may be repeated.", "--set"),

@@ -100,6 +100,10 @@ def peel(
         )
     if sweep + (q is not None) + (oversampling is not None) > 1:
         raise LawscopeError("Of --sweep, --q and --oversampling choose one.")
+    if ratio is not None and not ratio >= 1:
+        raise LawscopeError(f"--ratio {ratio:g} is of large over small; give 1 or more.")
+    if classes is not None and classes > MOST_CLASSES:
+        raise LawscopeError(f"--classes {classes} are too many; give at most {MOST_CLASSES}.")
     if figure is not None:
         find_form(figure)  # refused before the calculation, not after it
     energies = weight_energy, feature_energy

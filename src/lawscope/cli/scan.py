@@ -52,9 +52,8 @@ def scan_target(options: SimpleNamespace) -> Report:
         "stations": stations if len(stations) > 1 else options.stations,
         "pooling": options.pooling,
         "uncertainty": None if options.uncertainty == "none" else options.uncertainty,
-        "memory": options.memory,
         "head": options.head,
-    }
+    } | memory_of(options)
     shared = known_to(laws, shared, options.typed)
     with quiet_warnings(), explain_failures("The network or its data"):
         model.to(where)
@@ -107,14 +106,23 @@ def known_to(
     return {name: value for name, value in shared.items() if name in known}
 
 
+def memory_of(options: SimpleNamespace) -> dict[str, str]:
+    """Return the budget, where one was given; laws have defaults of their own."""
+    return {} if options.memory is None else {"memory": options.memory}
+
+
 def _take(loader: Any, samples: int) -> list[Any]:
     """Return whole batches up to the first that reaches ``samples``, the last one cut."""
     batches: list[Any] = []
-    for whole in Source(loader):
+    source = Source(loader)
+    for whole in source:
         batch = whole.head(samples - sum(len(b[-1]) for b in batches))
         if batch.labels is None:
             raise LawscopeError("--samples counts labelled samples; the target's data has none.")
-        batches.append((*([batch.kwargs] if batch.kwargs else batch.args), batch.labels))
+        labels: Any = batch.labels
+        if source.label_names:
+            labels = [source.label_names[number] for number in batch.labels.tolist()]
+        batches.append((*([batch.kwargs] if batch.kwargs else batch.args), labels))
         if sum(len(b[-1]) for b in batches) >= samples:
             break
     return batches

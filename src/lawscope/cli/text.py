@@ -26,6 +26,7 @@ from lawscope.cli.scan import (
     find_device,
     find_loss,
     known_to,
+    memory_of,
     quiet_warnings,
     read_set_options,
     split_names,
@@ -70,7 +71,7 @@ def scan_text(options: SimpleNamespace) -> Report:
     with join_processes(), quiet_warnings():
         loaded, windows, doubts, kept = agree(lambda: _open(options), find_place()[1] > 1)
         # Only now, because the target may register a law.
-        shared = known_to(laws, {"memory": options.memory}, options.typed)
+        shared = known_to(laws, memory_of(options), options.typed)
 
         def measure(kept: Path | None) -> Report:
             return scan(

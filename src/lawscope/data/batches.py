@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lawscope.arrays import as_native
+from lawscope.data.labels import read_labels
 from lawscope.errors import LawscopeError
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class Batch:
     kwargs: dict[str, Any]  # named inputs of the network
     labels: Tensor | None  # as the loader gave them
     tokens: TokenRows | None = None  # of a text: which positions are measured
+    names: tuple[str, ...] = ()  # of labels that are text: what their numbers stand for
 
     @cached_property
     def size(self) -> int:
@@ -104,15 +107,15 @@ def spread(batch: Batch, samples: int) -> Batch:
 
 def as_batch(raw: Any) -> Batch:
     """Read ``(x, y)``, ``(x1, x2, y)``, a dict with labels, or inputs alone."""
-    raw = map_tensors(raw, lambda t: t)
+    raw = map_tensors(raw, _with_values)
     if isinstance(raw, dict):
         key = next((k for k in LABEL_KEYS if k in raw), None)
-        return Batch((), {k: v for k, v in raw.items() if k != key}, _labels(raw.get(key)))
+        return _labelled((), {k: v for k, v in raw.items() if k != key}, raw.get(key))
     if isinstance(raw, tuple) and len(raw) > 1:
         *inputs, labels = raw
         if len(inputs) == 1 and isinstance(inputs[0], dict):
-            return Batch((), inputs[0], _labels(labels))
-        return Batch(tuple(inputs), {}, _labels(labels))
+            return _labelled((), inputs[0], labels)
+        return _labelled(tuple(inputs), {}, labels)
     if isinstance(raw, tuple):
         return as_batch(raw[0]) if raw else Batch((), {}, None)
     if not isinstance(raw, Tensor):
@@ -132,22 +135,25 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(item)
 
 
-def _labels(labels: Any) -> Tensor | None:
-    if labels is None:
-        return None
-    try:
-        column = labels if isinstance(labels, Tensor) else torch.as_tensor(labels, device="cpu")
-    except (TypeError, ValueError, RuntimeError) as error:
+def _with_values(tensor: Tensor) -> Tensor:
+    if tensor.is_meta or tensor.layout != torch.strided:
         raise LawscopeError(
-            f"The labels of a batch are {type(labels).__name__}, not integers; encode them as "
-            "class numbers."
-        ) from error
+            "A batch is a sparse tensor, or on the meta device, where it has no values; pass dense "
+            "tensors."
+        )
+    return tensor
+
+
+def _labelled(args: tuple[Any, ...], kwargs: dict[str, Any], labels: Any) -> Batch:
+    if labels is None:
+        return Batch(args, kwargs, None)
+    column, names = read_labels(labels)
     if not column.dim():
         raise LawscopeError(
             f"A batch has one label, {column.item()}, in place of a column of labels: it looks "
             "like a single sample; pass DataLoader(samples, batch_size=64) or arrays (x, y)."
         )
-    return column
+    return Batch(args, kwargs, column, names=names)
 
 
 def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
@@ -155,9 +161,7 @@ def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        if any(stride < 0 for stride in value.strides):  # backwards, as tensors cannot
-            value = np.ascontiguousarray(value)
-        return change(torch.from_numpy(value))
+        return change(torch.from_numpy(as_native(value)))
     if isinstance(value, Mapping):
         return {key: map_tensors(item, change) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +15,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from lawscope.data.batches import Batch, as_batch, tensors_in
+from lawscope.data.labels import are_marks, read_labels
 from lawscope.errors import LawscopeError
 
 WHOLE_BATCH = 256
+LABEL_TYPES = (int, float, str, bytes, np.generic, type(None))
 WORDS = 256  # summed at a time by the checksum, along and across
 
 
@@ -34,6 +37,7 @@ class Source:
     Attributes:
         samples: how many there are at most, where that can be known without reading them.
         classes: how many there are, where that can be known without reading samples.
+        label_names: of labels that are text, in the order of their numbers; empty otherwise.
         batches: how many there are, where the data has a length.
         total: how much there is to do, in ``unit``, where that can be known.
         fingerprint: of a completed pass, as hexadecimal digits; empty before.
@@ -49,6 +53,8 @@ class Source:
         self._state = RandomState(self.data)
         self._begun: Iterator[Batch] | None = None
         self._skipped = 0, ""
+        self.label_names: tuple[str, ...] = ()
+        self._numbers: dict[str, int] | None = None  # of labels that are text, once looked at
         self._handed_out, self._digest = 0, hashlib.blake2b(digest_size=16)
         try:
             self.samples, self.classes, self.batches, self.total = self._count()
@@ -57,7 +63,7 @@ class Source:
             first = next(self._begun, None)
             if first is None:
                 raise LawscopeError(self._empty)
-            self._first = first
+            self._first = self._number_names(first)
             self._after_first = RandomState(self.data)
         finally:
             self._state.restore()
@@ -129,6 +135,8 @@ class Source:
             return [data]
         if _is_pair(data):
             x, y = data
+            # A column of a table is cut by its index, an array by position.
+            y = y if isinstance(y, Tensor | list | tuple) else np.array(y)
             if len(x) != len(y):
                 raise LawscopeError(
                     f"The data has {len(x)} samples and {len(y)} labels; one label per sample is "
@@ -159,9 +167,10 @@ class Source:
             if isinstance(data.dataset, TensorDataset) and data.dataset.tensors[-1].dim() == 1:
                 labels = [data.dataset.tensors[-1]]
         elif isinstance(data, Sequence):
-            found = [(batch.size, batch.labels) for batch in map(as_batch, data)]
-            samples, labels = sum(size for size, _ in found), [y for _, y in found]
-        columns = [y.flatten().cpu() for y in labels if y is not None and not y.is_floating_point()]
+            found = list(map(as_batch, data))
+            samples = sum(batch.size for batch in found)
+            labels = [None if batch.names else batch.labels for batch in found]
+        columns = [y.flatten().cpu() for y in labels if y is not None and _are_numbers(y)]
         known = bool(columns) and len(columns) == len(labels)
         classes = len(torch.cat(columns).unique()) if known else None
         return samples, classes, _length(data), _length(data)
@@ -171,7 +180,43 @@ class Source:
         for raw in raws:
             batch = as_batch(raw)
             if batch.size:
-                yield batch
+                yield self._renumber(batch)
+
+    def _number_names(self, first: Batch) -> Batch:
+        """Find numbers for labels that are text; return the first batch with them."""
+        self._numbers = {}
+        if not first.names:
+            return first
+        if self.read_once:
+            raise LawscopeError(
+                f"The labels are text ('{first.names[0]}'), and the data is a generator, which "
+                "cannot be read twice to put them in order; pass a list or a DataLoader, or encode "
+                "them as class numbers."
+            )
+        self._state.restore()
+        names = sorted({name for raw in self.data for name in as_batch(raw).names})
+        if all(name.isdecimal() for name in names):  # numbers that were written down
+            self._numbers = {name: int(name) for name in names}
+        else:
+            self._numbers = {name: i for i, name in enumerate(names)}
+            self.label_names = tuple(names)
+        self.classes = len(set(self._numbers.values()))
+        self._state.restore()
+        self._begun = self._read(self.data)
+        return next(self._begun)
+
+    def _renumber(self, batch: Batch) -> Batch:
+        """Return the batch with the numbers that its labels have in all of the data."""
+        if self._numbers is None or (not self._numbers and not batch.names):
+            return batch
+        if not self._numbers.keys() >= set(batch.names) or not batch.names:
+            raise LawscopeError(
+                "The labels of some batches are text that others, or another pass, do not have; "
+                "encode them as class numbers."
+            )
+        assert batch.labels is not None
+        numbers = torch.tensor([self._numbers[name] for name in batch.names])
+        return replace(batch, labels=numbers[batch.labels])
 
     def _one_pass(self) -> str:
         """Say what would spare the second pass: a budget helps only where the length is known."""
@@ -232,18 +277,35 @@ class RandomState:
 
 
 def _is_pair(data: Any) -> bool:
-    """Return whether it is a data set (x, y): an array of samples and a column of integers."""
+    """Return whether it is a data set (x, y): an array of samples and their labels.
+
+    Two batches of inputs may look much the same; labels are a column, or marks of classes in rows,
+    or (in a tuple) rows of another width than the samples.
+    """
     if not isinstance(data, list | tuple) or len(data) != 2:
         return False
     x, y = data
     if not isinstance(x, Tensor | np.ndarray) or x.ndim < 2:
         return False
-    if isinstance(y, list):
-        return bool(y) and all(isinstance(label, int | np.integer) for label in y)
-    if not isinstance(y, Tensor | np.ndarray):
+    if isinstance(y, list | tuple):
+        return bool(y) and all(isinstance(label, LABEL_TYPES) for label in y)
+    if not hasattr(y, "__array__"):
         return False
-    integers = y.dtype.kind in "iub" if isinstance(y, np.ndarray) else not y.is_floating_point()
-    return bool(integers and (y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)))
+    shape = np.shape(y)
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        return True
+    if len(shape) != 2 or len(x) != len(y):
+        return False
+    rows, other = read_labels(y)[0], shape[1:] != tuple(x.shape[1:])
+    if isinstance(data, list):
+        return other and are_marks(rows)
+    return are_marks(rows) or (other and rows.is_floating_point())
+
+
+def _are_numbers(labels: Tensor) -> bool:
+    """Return whether labels are a column of whole numbers, without looking at floats."""
+    whole = not (labels.is_floating_point() or labels.is_complex())
+    return whole and labels.numel() == len(labels)
 
 
 def _length(data: Any) -> int | None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lawscope.checks import is_list
 from lawscope.data.batches import Batch, map_tensors
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
@@ -202,7 +203,8 @@ def _unpack(raw: Any) -> Any:
 
 def are_tokens(batch: Batch) -> bool:
     """Return whether a batch is token ids (B, T) without class labels; labels per token may be."""
-    if batch.labels is not None and batch.labels.dim() < 2:
+    labels = batch.labels
+    if labels is not None and (labels.dim() < 2 or not _holds_integers(labels)):
         return False
     named = [batch.kwargs[k] for k in ("decoder_input_ids", "input_ids") if k in batch.kwargs]
     ids = next(iter([*named, *batch.args]), None)
@@ -375,7 +377,7 @@ def check_targets(targets: Sequence[str], task: Task) -> tuple[str, ...]:
     """Return what is predicted; in a masked model that is what was hidden."""
     if isinstance(targets, str):
         raise LawscopeError(f"targets={targets!r} is a word; pass a list, as in ({targets!r},).")
-    if not isinstance(targets, Iterable):
+    if not is_list(targets):
         raise LawscopeError(f"targets={targets!r} is not a list of names; pass ('next',), say.")
     names = tuple(targets)
     if task == "masked":
@@ -386,7 +388,7 @@ def check_targets(targets: Sequence[str], task: Task) -> tuple[str, ...]:
             )
         return ("masked",)
     for name in names:
-        if name not in OFFSETS:
+        if not isinstance(name, str) or name not in OFFSETS:
             listed = ", ".join(map(repr, OFFSETS))
             raise LawscopeError(f"targets={name!r} is not known; choose from {listed}.")
     if not names or len(set(names)) < len(names):
@@ -402,17 +404,17 @@ def _check_tokens(task: Task, mask_token: Any, special_tokens: Any, bos: Any) ->
         )
     if mask_token is not None and not _is_token(mask_token):
         raise LawscopeError(f"mask_token={mask_token!r} is not a token id.")
-    if not isinstance(special_tokens, Collection) or not all(map(_is_token, special_tokens)):
+    if not is_list(special_tokens) or not all(map(_is_token, special_tokens)):
         raise LawscopeError(
             f"special_tokens={special_tokens!r} are not token ids; pass whole numbers, as "
             "tokenizer.all_special_ids gives them."
         )
-    if bos not in (None, "config") and not _is_token(bos):
+    if not (bos is None or (isinstance(bos, str) and bos == "config") or _is_token(bos)):
         raise LawscopeError(f"bos={bos!r} is not a token id; give one, 'config' or None.")
 
 
 def _is_token(number: Any) -> bool:
-    return is_whole(number) and number >= 0
+    return is_whole(number) and 0 <= number < 2**63
 
 
 def _count_tokens(raw: Any) -> int:

@@ -33,7 +33,7 @@ from lawscope.formatting import describe_settings, typeset
 from lawscope.laws.provenance import Provenance
 from lawscope.result import Result
 from lawscope.section import Section
-from lawscope.whole_number import whole_number
+from lawscope.whole_number import LARGEST, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +57,7 @@ def option(
     *,
     least: int | None = None,
     lacks: str = "is too few",
+    most: int = LARGEST,
     convert: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Declare a field of :class:`Settings`.
@@ -66,10 +67,11 @@ def option(
         help: what it does, in a sentence; shown by ``help()``, ``--help`` and the documentation.
         least: of a whole number.
         lacks: what is wrong with less.
+        most: of a whole number.
         convert: checks the value and gives it its final form, or raises a ``LawscopeError``.
     """
-    metadata = {"help": help, "least": least, "lacks": lacks, "convert": convert}
-    return field(default=default, metadata=metadata)
+    bounds = {"least": least, "lacks": lacks, "most": most}
+    return field(default=default, metadata={"help": help, "convert": convert, **bounds})
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class Settings:
                         f"{name}={value!r} is not known; choose {', '.join(others)} or {last}."
                     )
             elif least is not None and (value is not None or hint is int):
-                value = whole_number(name, value, least, one.metadata["lacks"])
+                lacks, most = one.metadata["lacks"], one.metadata["most"]
+                value = whole_number(name, value, least, lacks, most)
             elif hint in (bool, bool | None) and not isinstance(value, get_args(hint) or bool):
                 allowed = "True or False" if hint is bool else "True, False or None"
                 raise LawscopeError(f"{name}={value!r} is not {allowed}.")

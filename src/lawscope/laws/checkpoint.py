@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
-from lawscope.files import whole_or_not_at_all
+from lawscope.files import exists, whole_or_not_at_all
 from lawscope.laws.provenance import hash_weights
 from lawscope.statistics.base import select_prefixed
 
@@ -62,7 +62,7 @@ class Checkpoint:
         self.identity = _identity(observers, f"{rank + 1} of {world}")
         self._due, self._since, self._asked = time.monotonic() + SAVE_SECONDS, 0.0, False
         self._handlers: dict[int, Any] = {}
-        if self.path.is_file():
+        if exists(self.path):
             self._load()
 
     def __enter__(self) -> Checkpoint:
@@ -105,7 +105,8 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Delete the file: the measurement is complete."""
-        self.path.unlink(missing_ok=True)
+        if exists(self.path):
+            self.path.unlink()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         # torchrun hands on what the terminal has sent already: repeats at one moment are one.

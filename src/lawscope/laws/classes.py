@@ -2,25 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from lawscope.arrays import IntArray
 from lawscope.capture.session import Session
+from lawscope.checks import is_list
 from lawscope.data.batches import Batch
-from lawscope.errors import LawscopeError
-from lawscope.statistics.features import as_labels
+from lawscope.data.labels import as_classes
+from lawscope.errors import LawscopeError, NotApplicableError
 
 
-def find_labels(batch: Batch, law: str) -> Tensor:
-    """Return the labels of a batch, one per sample, as integers."""
-    if batch.labels is None:
-        raise LawscopeError(
-            f"A batch has no labels; {law} needs batches (x, y) or dicts with 'labels'."
-        )
-    return as_labels(batch.labels, batch.size)
+class ClassLabels:
+    """The labels of batches as class numbers, and what the classes are called.
+
+    Args:
+        session: the network and its data.
+        law: for which they are read.
+        given: names of the classes. Labels that are text get the places of their names in these,
+            where all are there, and otherwise in their own sorted order.
+        distributed: whether other ranks have other shares of the data.
+
+    Attributes:
+        first: classes of the first batch; None where it has no labels.
+        names: the given ones, or those of labels that are text.
+
+    Raises:
+        NotApplicableError: the targets do not name one class per sample.
+    """
+
+    def __init__(
+        self, session: Session, law: str, given: Sequence[str] | None, distributed: bool
+    ) -> None:
+        check_class_names(given, session)
+        found, shape = session.source.label_names, session.output_shape
+        if found and distributed:
+            raise LawscopeError(
+                f"The labels are text ('{found[0]}'), which each rank would number by its own "
+                "share; encode them as class numbers."
+            )
+        self.law = law
+        self.names = (found or None) if given is None else given
+        self._places: Tensor | None = None
+        if found and given is not None and set(found) <= set(given):
+            self._places = torch.tensor([list(given).index(name) for name in found])
+        self._scores = bool(shape) and math.prod(shape[1:]) == 1
+        self._values: set[int] = set()
+        self.first = None if session.example.labels is None else self.read(session.example)
+
+    def read(self, batch: Batch) -> Tensor:
+        """Return the classes of a batch, int64 of shape (n,)."""
+        if batch.labels is None:
+            raise LawscopeError(
+                f"A batch has no labels; {self.law} needs batches (x, y) or dicts with 'labels'."
+            )
+        classes = as_classes(batch.labels, batch.size, self.law)
+        if self._places is not None:
+            classes = self._places[classes.cpu()]
+        if self._scores:
+            self._values.update(classes.tolist())
+            if len(self._values) > 2:
+                raise NotApplicableError(
+                    "The targets look like a regression (the network returns one number per sample "
+                    f"and they have {len(self._values)} values or more): {self.law} needs one "
+                    "class per sample; if they are classes, measure the network without its last "
+                    "layer."
+                )
+        return classes
 
 
 def check_held(held: int, memory: int) -> None:
@@ -65,8 +117,7 @@ def check_class_names(given: Sequence[str] | None, session: Session) -> None:
 
 
 def _check_list(given: Any) -> None:
-    listed = hasattr(given, "__len__") and hasattr(given, "__getitem__")
-    if not listed or isinstance(given, str | bytes | Mapping) or getattr(given, "ndim", 1) != 1:
+    if not is_list(given) or not hasattr(given, "__getitem__"):
         said = f"class_names={given!r} is not a list of names"
         raise LawscopeError(f"{said}; give one name per class.")
 

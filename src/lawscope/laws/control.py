@@ -19,7 +19,8 @@ Control = nn.Module | str | None
 
 def check_control(control: object) -> None:
     """Raise a sentence when this cannot be a control."""
-    if not (control is None or control == "auto" or isinstance(control, nn.Module)):
+    auto = isinstance(control, str) and control == "auto"
+    if not (control is None or auto or isinstance(control, nn.Module)):
         raise LawscopeError(f"control={control!r} is not known; pass a module, 'auto' or None.")
 
 
@@ -47,10 +48,9 @@ def make_untrained(model: nn.Module) -> nn.Module | None:
         return None
     before = RandomState(None)
     try:
-        if getattr(inner, "config", None) is None or not hasattr(inner, "_init_weights"):
+        if not _knows_configuration(inner):
             return _reset_copy(inner)
-        torch.manual_seed(CONFIG_SEED)
-        fresh: nn.Module = type(inner)(copy.deepcopy(inner.config))
+        fresh = _build_again(inner)
     except Exception as error:  # whatever a constructor, or a copy, may raise
         if is_memory_error(error):
             raise LawscopeError(
@@ -59,20 +59,42 @@ def make_untrained(model: nn.Module) -> nn.Module | None:
         return None
     finally:
         before.restore()
-    first = next(inner.parameters())
+    return fresh
+
+
+def _knows_configuration(model: nn.Module) -> bool:
+    return getattr(model, "config", None) is not None and hasattr(model, "_init_weights")
+
+
+def _build_again(model: nn.Module) -> nn.Module:
+    torch.manual_seed(CONFIG_SEED)
+    fresh: nn.Module = type(model)(copy.deepcopy(model.config))
+    first = next(model.parameters())
     return fresh.to(device=first.device, dtype=first.dtype)
 
 
 def _reset_copy(model: nn.Module) -> nn.Module | None:
-    """Return a copy whose every module has drawn new weights, or None when one cannot."""
-    if not all(_reset(m) for m in model.modules() if any(True for _ in m.parameters(False))):
+    """Return a copy whose every module has drawn new weights, or None when one cannot.
+
+    A part that knows its configuration, as where a person's own module holds a model of Hugging
+    Face, is built again from it.
+    """
+    parts: tuple[str, ...] = ()  # paths, each with a point at its end
+    for name, module in model.named_modules():
+        if _knows_configuration(module) and not name.startswith(parts):
+            parts = (*parts, f"{name}.")
+    own = [name for name, _ in model.named_modules() if not f"{name}.".startswith(parts)]
+    drawn = [model.get_submodule(name) for name in own]
+    if not all(_reset(m) for m in drawn if any(True for _ in m.parameters(False))):
         return None
-    torch.manual_seed(SEED)
     fresh = copy.deepcopy(model)
-    for reset in filter(None, map(_reset, fresh.modules())):
+    for part in parts:
+        fresh.set_submodule(part[:-1], _build_again(model.get_submodule(part[:-1])))
+    torch.manual_seed(SEED)
+    for reset in filter(None, (_reset(fresh.get_submodule(name)) for name in own)):
         reset()
-    kept = dict(model.named_parameters())
-    if any(p.dim() > 1 and torch.equal(p, kept[name]) for name, p in fresh.named_parameters()):
+    kept = {n: p for n, p in model.named_parameters() if not n.startswith(parts) and p.dim() > 1}
+    if any(torch.equal(fresh.get_parameter(name), p) for name, p in kept.items()):
         return None  # weights made of other tensors (weight_norm) were not drawn again
     return fresh
 

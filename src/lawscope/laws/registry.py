@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar, get_args
 
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.base import Law, Need
 from lawscope.papers import PAPERS
@@ -87,6 +88,7 @@ def find_law(name: str) -> Law[Any]:
     raise LawscopeError(f"There is no law {name!r}; there are {', '.join(laws)}.{hint}")
 
 
+@checked
 def citation(law: str = "separation") -> str:
     """Return the paper to cite for a law: the first that it names.
 

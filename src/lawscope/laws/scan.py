@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from lawscope.capture.restore import Mode, unwrap
+from lawscope.capture.restore import Mode, turn, unwrap
 from lawscope.capture.session import Loss, Session, run_together
 from lawscope.capture.taps import Observer, Tap
+from lawscope.checks import checked
 from lawscope.data.batches import Batch, as_batch
 from lawscope.data.source import RandomState, Source
 from lawscope.data.tokens import are_tokens
@@ -39,6 +40,7 @@ T = TypeVar("T")
 Wanted = Mapping[str, tuple[Law[Any], Settings]]
 
 
+@checked
 def scan(
     model: nn.Module,
     loader: Any,
@@ -89,14 +91,15 @@ def scan(
     if not isinstance(names, Collection) or not names or isinstance(laws, Mapping):
         raise LawscopeError(f"laws={laws!r} names no law; there are {', '.join(all_laws())}.")
     chosen = {law: find_law(law) for law in names}
-    given = read_settings(chosen, shared, settings or {})
+    given = read_settings(chosen, shared, {} if settings is None else settings)
     wanted = {law: (chosen[law], given[law]) for law in chosen}
     how: dict[str, Any] = {"loss": loss, "control": control, "mode": mode, "progress": progress}
-    before = RandomState(None)
-    try:
-        results, skipped = measure(model, loader, wanted, checkpoint=checkpoint, **how)
-    finally:
-        before.restore()  # a generator that drew its first batch before it was a source
+    with turn:
+        before = RandomState(None)
+        try:
+            results, skipped = measure(model, loader, wanted, checkpoint=checkpoint, **how)
+        finally:
+            before.restore()  # a generator that drew its first batch before it was a source
     if not results:
         reasons = " ".join(dict.fromkeys(skipped.values()))
         raise LawscopeError(f"No law can be measured here. {reasons}")
@@ -121,7 +124,8 @@ def measure_one(
     """Measure one law and return its result; what a scan would skip raises its reason."""
     check_control(control)
     wanted = {law.name: (law, law.settings.read(law.name, given))}
-    results, _ = measure(model, loader, wanted, control=control, strict=True, **how)
+    with turn:
+        results, _ = measure(model, loader, wanted, control=control, strict=True, **how)
     return cast(R, results[law.name])
 
 
@@ -185,6 +189,7 @@ def open_source(model: nn.Module, loader: Any, laws: Wanted) -> Source:
     return readers[0].open_tokens(loader, getattr(unwrap(model), "config", None))
 
 
+@checked
 def measure(
     model: nn.Module,
     loader: Any,
@@ -343,12 +348,13 @@ def _share_reasons(observers: Sequence[_Guarded]) -> None:
 
 
 def _skip_control(error: Exception, skipped: dict[str, str]) -> None:
-    own = isinstance(error, LawscopeError)
     raised = f"The untrained network raised {type(error).__name__}: {error}"
-    skipped["control"] = str(error) if own else raised
+    if isinstance(error, LawscopeError):
+        raised = str(error).replace("The network raised", "The untrained network raised", 1)
+    skipped["control"] = raised
     if not isinstance(error, NotApplicableError):
         _warn(f"There is no control: {skipped['control']}")
 
 
 def _warn(sentence: str) -> None:
-    warnings.warn(sentence, LawscopeWarning, stacklevel=5)
+    warnings.warn(sentence, LawscopeWarning, stacklevel=6)

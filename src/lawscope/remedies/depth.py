@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import MISSING, between, count, fixed, number, percent
 from lawscope.laws.separation.law import separation
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Optimum = Literal["found", "deeper may be better", "shallower may do", "cannot be told"]
+MOST_LAYERS = 1000
 DEPTHS = (2, 4, 6, 8, 10, 12, 16, 20)
 FITTED = 0.99
 LEVEL = 0.95
@@ -319,6 +321,7 @@ def _compare(enough: int, best: int, candidates: tuple[int, ...], lowest: float)
     return f"D agrees: it is not surely lower anywhere ({number(lowest)} at {best} layers)."
 
 
+@checked
 def advise_depth(
     data: str | Path | Dataset | Sequence[Any],
     *,
@@ -405,10 +408,11 @@ def _check_depths(depths: object) -> tuple[int, ...]:
     """Return the depths in rising order, each once."""
     given = list(depths) if isinstance(depths, Iterable) and not isinstance(depths, str) else []
     tried = sorted({int(depth) for depth in given if is_whole(depth)})
-    if len(tried) < 2 or tried[0] < 2 or not all(map(is_whole, given)):
+    bounds = len(tried) > 1 and tried[0] > 1 and tried[-1] <= MOST_LAYERS
+    if not bounds or not all(map(is_whole, given)):
         raise LawscopeError(
-            f"depths={given or depths!r}: give two or more different whole numbers, each from 2, "
-            "such as (2, 4, 8)."
+            f"depths={given or depths!r}: give two or more different whole numbers, each from 2 to "
+            f"{MOST_LAYERS}, such as (2, 4, 8)."
         )
     return tuple(tried)
 

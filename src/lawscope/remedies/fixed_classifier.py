@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lawscope.capture.head import find_head
 from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Session
+from lawscope.checks import checked
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 
@@ -56,6 +57,7 @@ class FixedClassifier:
         self.undo()
 
 
+@checked
 def fix_classifier(
     model: nn.Module, example: Any = None, *, head: str | None = None
 ) -> FixedClassifier:

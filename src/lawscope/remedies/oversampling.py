@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import number
 from lawscope.result import Result
@@ -115,6 +116,7 @@ class OversamplingPlan(Result):
         return f"{said} more often, up to {number(self.rates.max())} times"
 
 
+@checked
 def oversampling_weights(
     counts: ArrayLike,
     weight_energy: float = 1.0,

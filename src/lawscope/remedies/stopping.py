@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from lawscope.capture.session import Session
+from lawscope.checks import checked
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.laws.control import check_control
@@ -75,6 +76,7 @@ class StopWhenLawHolds:
         ([False, False, False, False], [5, 10, 15])
     """
 
+    @checked
     def __init__(
         self,
         model: nn.Module,

@@ -15,8 +15,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from torch import nn
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import number
 from lawscope.laws.line import log_or_nan
@@ -27,7 +29,6 @@ from lawscope.whole_number import is_whole
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import nn
 
 Balance = Literal["balanced", "bottom ahead", "top ahead", "cannot be told"]
 TOLERANCE = 0.25
@@ -116,6 +117,7 @@ RULE = (
 )
 
 
+@checked
 def transfer_balance(
     model: nn.Module,
     loader: Any,

@@ -11,21 +11,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lawscope.checks import checked
 from lawscope.data.row_hash import hash_rows
 from lawscope.errors import LawscopeError
 from lawscope.statistics.base import Statistic, guarded
 from lawscope.statistics.features import as_features, as_labels
 from lawscope.statistics.folds import GroupIndex
 from lawscope.statistics.fuzziness import LARGEST, Weighting, check_weighting
-from lawscope.statistics.group_sums import (
-    GroupMeans,
-    GroupScatter,
+from lawscope.statistics.group_sums import GroupMeans, GroupScatter
+from lawscope.statistics.memory import STRATEGIES, Strategy
+from lawscope.statistics.row_buffer import RowBuffer
+from lawscope.statistics.span import (
+    WIDE,
+    Coordinates,
+    Directions,
+    GroupDirections,
     Span,
     SpanSquares,
     average_folds,
+    find_coordinates,
+    find_coordinates_by_gram,
+    find_length,
+    multiply_means,
+    multiply_with_means,
 )
-from lawscope.statistics.memory import STRATEGIES, Strategy
-from lawscope.statistics.row_buffer import RowBuffer
 
 BUFFER_NUMBERS = 2**17
 
@@ -58,6 +67,9 @@ class ClassScatter(Statistic):
     - ``"two-pass"``: class means first, then :meth:`next_pass`, then the same batches again;
       memory K·F·d.
 
+    Sums are in float64, but beyond :data:`~lawscope.statistics.span.WIDE` features those over the
+    samples are in the precision of the features, which leaves six digits of float32.
+
     Args:
         strategy: see above.
         folds: F > 1 also gives D without each of F class-stratified folds, for a jackknife.
@@ -72,6 +84,7 @@ class ClassScatter(Statistic):
         0.04
     """
 
+    @checked
     def __init__(
         self,
         strategy: Strategy = "held",
@@ -92,10 +105,17 @@ class ClassScatter(Statistic):
         self.dim: int | None = None
         self.held_bytes = 0
         self._held: list[tuple[Tensor, Tensor]] = []
+        self._held_finite = True
         self._buffer = RowBuffer(BUFFER_NUMBERS)
         self._sums: GroupMeans | GroupScatter
         self._sums = GroupScatter() if self.strategy == "scatter" else GroupMeans()
         self._second: SpanSquares | None = None
+        self._means: Tensor | None = None
+
+    @property
+    def wide(self) -> bool:
+        """Whether there are too many features for a table of directions in float64."""
+        return self.strategy != "scatter" and self.dim is not None and self.dim > WIDE
 
     @property
     def settings(self) -> dict[str, str | int | float | bool]:
@@ -116,7 +136,7 @@ class ClassScatter(Statistic):
     def finite(self) -> bool:
         """Whether everything seen in the first pass was a finite number."""
         self._flush()
-        return self._sums.finite
+        return self._held_finite and self._sums.finite
 
     @guarded
     def update(self, features: Any, labels: Any) -> None:
@@ -136,30 +156,36 @@ class ClassScatter(Statistic):
             # A copy, because the network may overwrite its activations.
             self._held.append((features.clone(), groups))
             self.held_bytes += features.nbytes
+            if self.wide:
+                # Its sums are taken from what is held, at the end.
+                # A finite sum is the quick answer; one that overflows is not yet a wrong feature.
+                finite = features.sum().isfinite() or features.isfinite().all()
+                self._held_finite = self._held_finite and bool(finite)
+                return
         self._add(self._buffer.append(features, groups))
 
     @guarded
     def next_pass(self) -> None:
         """Fix the class means of the first pass; the same batches are to come again."""
         if self.strategy == "two-pass" and self._second is None:
-            self._second = SpanSquares(self._span())
+            span = self._span()
+            wide = isinstance(span.directions, GroupDirections)
+            self._means = None if wide else self._class_means()
+            self._second = SpanSquares(span)
             # The span has taken over what it needs.
             self._sums = GroupMeans()
 
     @guarded
     def class_means(self) -> Tensor:
         """Return the means of the classes in the order of :attr:`classes`, (K, d), float64."""
-        if self._second is not None:
-            return self._second.span.class_means + self._second.span.shift
-        means, counts, shift = self._group_means()
-        return average_folds(means, counts.view(1, -1, self.index.folds))[0] + shift
+        return self._class_means() if self._means is None else self._means
 
     @guarded
     def compute(self) -> ClassFuzziness:
         if self._second is None and not self.finite:
             raise LawscopeError("The features contain NaN or infinite values; clean them first.")
-        span = self._second.span if self._second is not None else self._span()
-        squares = self._squares(span).cpu().view(*span.kept.shape[1:], span.columns)
+        span, sums = self._span_and_squares()
+        squares = sums.cpu().view(*span.kept.shape[1:], span.columns)
         counts = span.kept.sum(dim=2).to(squares)
         within = torch.where(span.kept.permute(1, 2, 0) > 0, squares, 0.0).sum(dim=1).T
         classwise = within / counts.clamp(min=1)
@@ -170,9 +196,7 @@ class ClassScatter(Statistic):
         # Without a class of two samples there is no spread, and D would be 0 for want of data.
         samples, present = counts.sum(dim=1), (counts > 0).sum(dim=1)
         values[(samples <= present) | (values > LARGEST)] = torch.nan
-        # The class means must differ by more than the rounding of their size.
-        spread = (span.class_means - span.class_means.mean(dim=0)).norm()
-        if not bool(spread > 1e-13 * (span.shift.norm() + span.class_means.norm())):
+        if span.coincide:
             values[:] = torch.nan
         # A fold takes more of one class than of another. Noise that is small against the distances
         # of the means adds up as the mean of 1/n_k, large noise as 1 over the mean of n_k: take the
@@ -184,7 +208,7 @@ class ClassScatter(Statistic):
             classwise=classwise[0].numpy()[order],
             classes=np.array(self.classes, dtype=np.int64)[order],
             counts=span.kept[0].sum(dim=1).numpy()[order],
-            dim=len(span.shift),
+            dim=self.dim or 0,
             rank=span.rank,
             deleted=values[1:].numpy(),
             ratios=(samples[:1] / (samples[0] - samples[1:])).numpy(),
@@ -219,6 +243,7 @@ class ClassScatter(Statistic):
         groups = torch.tensor(to, dtype=torch.int64, device="cpu")
         self._held += [(features, groups[rows]) for features, rows in other._held]
         self.held_bytes += other.held_bytes
+        self._held_finite = self._held_finite and other._held_finite
         # Of the same kind, because the strategies are equal.
         theirs: Any = other._sums
         self._sums.merge(theirs, groups, self.index.groups)
@@ -239,8 +264,8 @@ class ClassScatter(Statistic):
             self.update_rows(state["held"], state["groups"])
         else:
             self._sums.load(state)
-        if self.classes:
-            self.dim = len(self._group_means()[2])
+            if self.classes:
+                self.dim = len(self._group_means()[2])
 
     def _check_width(self, features: Tensor) -> None:
         self.dim = features.shape[1] if self.dim is None else self.dim
@@ -255,6 +280,8 @@ class ClassScatter(Statistic):
             if self._second is not None:
                 self._second.update(features, groups)
             else:
+                if isinstance(self._sums, GroupMeans):
+                    self._sums.single = self.wide
                 self._sums.update(features, groups, self.index.groups)
 
     def _flush(self) -> None:
@@ -264,9 +291,7 @@ class ClassScatter(Statistic):
         """Return the group means less a shift, (G, d), their counts (G,) and the shift (d,)."""
         self._flush()
         sums, total = self._sums, self.index.groups
-        counts = torch.cat([sums.counts, sums.counts.new_zeros(total - len(sums.counts))])
-        if not int(counts.sum()):
-            raise LawscopeError("No samples were seen; the loader is empty.")
+        counts = self._count(sums.counts)
         if isinstance(sums, GroupMeans):
             assert sums.shift is not None
             means, shift = sums.means(), sums.shift
@@ -275,8 +300,54 @@ class ClassScatter(Statistic):
             means = torch.where((sums.counts > 0)[:, None].to(shift.device), sums.means - shift, 0)
         return torch.cat([means, means.new_zeros(total - len(means), len(shift))]), counts, shift
 
+    def _class_means(self) -> Tensor:
+        if self._second is not None:
+            where = self._second.span.directions
+            assert isinstance(where, GroupDirections)
+            means, shift = where.means.to(torch.float64) / where.scale, where.shift
+            counts = self._second.span.group_counts
+        elif self.wide and self.strategy == "held":
+            features, classes = self.held()
+            sums = features.new_zeros(len(self.classes), features.shape[1], dtype=torch.float64)
+            sums.index_add_(0, classes.to(sums.device), features.to(torch.float64))
+            return sums / classes.bincount(minlength=len(sums)).to(sums)[:, None]
+        else:
+            means, counts, shift = self._group_means()
+        return average_folds(means, counts.view(1, -1, self.index.folds))[0] + shift
+
+    def _count(self, seen: Tensor) -> Tensor:
+        """Return the counts of all groups known by now, (G,), if there are any samples."""
+        counts = torch.cat([seen, seen.new_zeros(self.index.groups - len(seen))])
+        if not int(counts.sum()):
+            raise LawscopeError("No samples were seen; the loader is empty.")
+        return counts
+
     def _span(self) -> Span:
-        means, group_counts, shift = self._group_means()
+        """Return the span of the means that were summed."""
+        if not (self.wide and isinstance(self._sums, GroupMeans)):
+            means, counts, shift = self._group_means()
+            found = find_coordinates(means)
+            span = self._span_of(found, counts, find_length(shift))
+            table = span.matrix if found.basis is None else span.matrix @ found.basis
+            span.directions = Directions(table, shift)
+            return span
+        self._flush()
+        sums, counts = self._sums, self._count(self._sums.counts)
+        assert sums.shift is not None
+        shift, means = sums.shift, sums.take_means()
+        means = torch.cat([means, means.new_zeros(len(counts) - len(means), len(shift))])
+        gram = multiply_means(means)
+        found = find_coordinates_by_gram(gram)
+        span = self._span_of(found, counts, find_length(shift) * sums.scale, sums.scale)
+        assert found.of_groups is not None
+        combine = span.matrix @ found.of_groups
+        span.directions = GroupDirections(means, shift, sums.scale, gram, combine)
+        return span
+
+    def _span_of(
+        self, coordinates: Coordinates, group_counts: Tensor, offset: float, scale: float = 1.0
+    ) -> Span:
+        """Return the span; ``offset`` is the length of the shift, times ``scale`` as the rest."""
         counts = group_counts.view(-1, self.index.folds).sum(dim=1)
         n, present = int(counts.sum()), int((counts > 0).sum())
         if present < 2:
@@ -289,26 +360,44 @@ class ClassScatter(Statistic):
                 f"{n} samples in {present} classes: no class has two, so there is no spread "
                 "within classes to measure. Pass more samples per class."
             )
-        return Span(means, group_counts, shift, self.index.folds, self.weighting)
+        span = Span(coordinates, group_counts, self.index.folds, self.weighting, offset)
+        span.contrasts /= scale**2
+        return span
 
-    def _squares(self, span: Span) -> Tensor:
-        """Return the sums of ‖A(x − x̄_k)‖² per group and column, shape (G, 1 + R)."""
+    def _span_and_squares(self) -> tuple[Span, Tensor]:
+        """Return the span and the sums of ‖A(x − x̄_k)‖² per group and column, (G, 1 + R)."""
         self._flush()
-        if isinstance(self._sums, GroupScatter):
-            return self._sums.squares(span)
-        if self.strategy == "held":
-            gathered, buffer = SpanSquares(span), RowBuffer(BUFFER_NUMBERS)
-            for batch in self._held:
-                for joined in buffer.append(*batch):
-                    gathered.update(*joined)
-            for joined in buffer.flush():
-                gathered.update(*joined)
-            return gathered.squares
-        if self._second is None:
+        if self._second is not None:
+            if not torch.equal(self._second.counts, self._second.span.group_counts):
+                raise LawscopeError(_OTHER_DATA)
+            return self._second.span, self._second.squares
+        if self.strategy == "held" and self.wide:
+            return self._by_products()
+        if self.strategy == "two-pass":
             raise LawscopeError("A two-pass statistic needs next_pass() and the data again.")
-        if not torch.equal(self._second.counts, span.group_counts):
-            raise LawscopeError(_OTHER_DATA)
-        return self._second.squares
+        span = self._span()
+        if isinstance(self._sums, GroupScatter):
+            return span, self._sums.squares(span)
+        gathered, buffer = SpanSquares(span), RowBuffer(BUFFER_NUMBERS)
+        for batch in self._held:
+            for joined in buffer.append(*batch):
+                gathered.update(*joined)
+        for joined in buffer.flush():
+            gathered.update(*joined)
+        return span, gathered.squares
+
+    def _by_products(self) -> tuple[Span, Tensor]:
+        """Return the same for wide features that are held."""
+        features, groups = [rows for rows, _ in self._held], [which for _, which in self._held]
+        joined = torch.cat(groups).to(features[0].device)
+        products, gram, offset, scale = multiply_with_means(features, joined, self.index.groups)
+        counts = joined.bincount(minlength=self.index.groups).cpu()
+        found = find_coordinates_by_gram(gram)
+        span = self._span_of(found, counts, offset, scale)
+        assert found.of_groups is not None
+        squares = span.new_squares()
+        span.sum_squares(products @ (span.matrix @ found.of_groups).T, joined, squares)
+        return span, squares
 
 
 _OTHER_DATA = (

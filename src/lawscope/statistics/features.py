@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lawscope.arrays import as_native
+from lawscope.data.labels import as_classes, read_labels
 from lawscope.errors import LawscopeError
 
 
@@ -28,31 +30,32 @@ def as_features(features: Any, what: str = "features") -> Tensor:
 
 
 def as_labels(labels: Any, samples: int) -> Tensor:
-    """Return class labels as int64 of shape (n,)."""
-    y = _plain(labels, "labels")
-    if y.dim() == 0 or (y.dim() == 2 and y.shape[1] == 1):
-        y = y.flatten()
-    if y.is_floating_point() or y.is_complex():
+    """Return class labels of one batch among several as int64 of shape (n,)."""
+    y, names = read_labels(labels)
+    if names:
         raise LawscopeError(
-            f"The labels are {y.dtype}, but classes are integers; for one-hot or soft labels pass "
-            "labels.argmax(1)."
+            f"The labels are text ('{names[0]}'), whose order other batches may change; encode "
+            "them as class numbers."
         )
-    if y.dim() != 1 or len(y) != samples:
-        raise LawscopeError(
-            f"There are {samples} samples in the batch, but labels of shape {tuple(y.shape)}: one "
-            "integer label per sample is needed."
-        )
-    return y.to(torch.int64)
+    return as_classes(y, samples, "the fuzziness")
 
 
 def _plain(values: Any, what: str) -> Tensor:
     """Return a tensor without history."""
     if isinstance(values, Tensor):
+        if values.is_meta or values.layout != torch.strided or values.is_quantized:
+            raise LawscopeError(
+                f"The {what} are a meta, sparse, nested or quantized tensor; pass a dense one "
+                "with values."
+            )
         return values.detach() if values.requires_grad else values
     try:
-        array = np.asarray(values)
+        array = as_native(np.asarray(values))
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # torch lacks most of these
             array = array.astype(np.int64)
+        if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # longdouble
+            array = array.astype(np.float64)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         return torch.from_numpy(np.ascontiguousarray(array))
     except (TypeError, ValueError) as error:
         kind = type(values).__name__

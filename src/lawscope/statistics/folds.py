@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lawscope.errors import LawscopeError
+from lawscope.whole_number import MOST_FOLDS, whole_number
 
 
 class GroupIndex:
@@ -28,9 +29,7 @@ class GroupIndex:
     """
 
     def __init__(self, folds: int = 1) -> None:
-        if folds < 1:
-            raise ValueError(f"folds must be at least 1, got {folds}")
-        self.folds = folds
+        self.folds = whole_number("folds", folds, 1, "are none", MOST_FOLDS)
         self.adopt(())
 
     @property

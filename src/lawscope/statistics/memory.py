@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import psutil
+
 from lawscope.errors import LawscopeError
+from lawscope.statistics.span import WIDE
 
 Strategy = Literal["held", "scatter", "two-pass"]
 STRATEGIES: tuple[Strategy, ...] = ("held", "scatter", "two-pass")
-DEFAULT_MEMORY = "512MB"
+# The bounds of the default budget, "auto".
+LEAST_MEMORY, MOST_MEMORY = 512 * 10**6, 4 * 10**9
 _UNITS = {"T": 10**12, "G": 10**9, "M": 10**6, "K": 10**3, "": 1}
 
 
 def parse_memory(memory: str | int | float) -> int:
-    """Return the bytes in a budget such as ``"2GB"``."""
+    """Return the bytes in a budget such as ``"2GB"``, or ``"auto"``: a quarter of what is free."""
+    if isinstance(memory, str) and memory == "auto":
+        free = int(psutil.virtual_memory().available)
+        return min(MOST_MEMORY, max(LEAST_MEMORY, free // 4))
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)I?B?\s*", str(memory).upper())
-    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
-    if size <= 0:
-        raise LawscopeError(f"memory={memory!r} is not a size; write it like '512MB' or '2GB'.")
-    return size
+    size = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 1 <= size < math.inf:
+        raise LawscopeError(
+            f"memory={memory!r} is not a size; write it like '512MB' or '2GB', or 'auto'."
+        )
+    return int(size)
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one station asks for; every strategy needs means and the basis of their span."""
+    """What one station asks for."""
 
     name: str
     dim: int  # number of features d
     itemsize: int  # bytes of one feature as the network makes it
 
     def table_bytes(self, groups: int) -> int:
-        """Return the bytes of two G × d tables of float64."""
-        return 16 * groups * self.dim
+        """Return the bytes of the group means and the basis of their span.
+
+        Two G × d tables of float64, or of wide features one in their own precision.
+        """
+        return groups * self.dim * (16 if self.dim <= WIDE else max(4, self.itemsize))
 
     def held_bytes(self, groups: int, samples: int) -> int:
-        """Return the bytes of all features as they are, beside the tables."""
-        return samples * self.dim * self.itemsize + self.table_bytes(groups)
+        """Return the bytes of all features as they are, beside what D is computed from."""
+        beside = self.table_bytes(groups) if self.dim <= WIDE else 8 * groups * (samples + groups)
+        return samples * self.dim * self.itemsize + beside
 
     def scatter_bytes(self, groups: int) -> int:
-        """Return the bytes of a d×d float64 scatter per group, beside the tables."""
-        return 8 * groups * self.dim**2 + self.table_bytes(groups)
+        """Return the bytes of a d×d float64 scatter per group, beside two tables."""
+        return 8 * groups * self.dim * (self.dim + 2)
 
 
 @dataclass(frozen=True)
@@ -72,9 +86,9 @@ def plan(
     1. A station with d ≤ G = K·F takes "scatter" (one pass, 2d² flops a sample, 8·G·d² bytes)
        when that fits: it costs no more flops than the 2·G·d of the span and saves a pass.
     2. If all the others fit as they are (n·d·itemsize bytes), they are "held": one pass in all.
-    3. Otherwise every station takes "two-pass": G·d·16 bytes, 2·G·d flops a sample and a second
-       pass through the network, which makes holding any station pointless. Stations that do not
-       fit together are measured in several rounds.
+    3. Otherwise every station takes "two-pass": G·d·16 bytes (of wide features G·d·itemsize),
+       2·G·d flops a sample and a second pass through the network, which makes holding any station
+       pointless. Stations that do not fit together are measured in several rounds.
 
     A number of ``groups`` that is not ``certain`` is a guess, which refuses no ``forced`` strategy.
     ``one_round`` keeps stations together whatever they need, as ranks that must agree do. What can
@@ -118,8 +132,10 @@ def _two_pass(loads: Sequence[Load], groups: int, memory: int, one_round: bool) 
         if need > memory:
             raise LawscopeError(
                 f"Station '{load.name}' has {load.dim} features and {groups} groups (classes × "
-                f"folds): its means alone need {_size(need)}, more than memory={_size(memory)}; "
-                "raise memory=, lower folds=, or measure fewer classes."
+                f"folds): its means alone need {_size(need)}, more than memory={_size(memory)}. "
+                f"Raise memory= to that or more, do without an interval (uncertainty=None divides "
+                "it by the number of folds), average feature maps (pooling='4x4', which measures "
+                "something else), or choose fewer stations (stations='blocks')."
             )
         if not rounds or (need > room and not one_round):
             rounds.append([])

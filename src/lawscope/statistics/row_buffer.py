@@ -54,8 +54,3 @@ def split_rows(features: Tensor, *columns: Tensor) -> Iterator[Rows]:
     """Yield a batch in slices that are cheap to copy to float64: 1 MB, or 64 wide rows."""
     step = max(SLICE_ROWS, SLICE_NUMBERS // max(1, features.shape[1]))
     yield from zip(*(column.split(step) for column in (features, *columns)), strict=True)
-
-
-def widen(rows: Tensor, shift: Tensor) -> Tensor:
-    """Return rows (n, d) in float64 minus a shift (d,), in fresh memory."""
-    return rows.to(torch.float64, copy=True).sub_(shift)

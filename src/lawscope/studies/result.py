@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
 from lawscope.formatting import describe_settings, number
@@ -235,6 +236,7 @@ def save_family(results: Sequence[StudyResult], path: Path) -> None:
     write_whole(f'{json.dumps(head)[:-1]}, "studies": [\n{lines}\n]}}\n', path)
 
 
+@checked
 def load(name: str, out: str | Path, preset: str | None = None) -> StudyResult:
     """Return the latest result of a study, from its own file or from the summary of its family.
 

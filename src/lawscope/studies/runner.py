@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.studies import result as saved
 from lawscope.studies.datasets import find_absent
@@ -26,6 +27,7 @@ from lawscope.studies.study import FAILED, NOT_TRIED
 from lawscope.whole_number import whole_number
 
 
+@checked
 def run(
     name: str,
     *,
@@ -64,6 +66,7 @@ def run(
     return result
 
 
+@checked
 def run_many(
     target: str = "all",
     *,

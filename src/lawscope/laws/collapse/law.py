@@ -19,7 +19,7 @@ from lawscope.laws.collapse.result import Collapse
 from lawscope.laws.control import Control
 from lawscope.laws.registry import register
 from lawscope.laws.scan import measure_one
-from lawscope.statistics.memory import DEFAULT_MEMORY, parse_memory
+from lawscope.statistics.memory import parse_memory
 from lawscope.theory.layer_peeled.groups import check_counts
 
 
@@ -40,7 +40,7 @@ class CollapseSettings(Settings):
         "jackknife", "for an interval of NC1, by leaving out folds; or None."
     )
     memory: str | int = option(
-        DEFAULT_MEMORY,
+        "auto",
         "features are held up to this budget; beyond it the data is read twice.",
         convert=parse_memory,
     )

@@ -20,7 +20,7 @@ from lawscope.data.batches import Batch
 from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
 from lawscope.laws.base import LawObserver
-from lawscope.laws.classes import check_held, class_names_of, find_labels
+from lawscope.laws.classes import ClassLabels, check_held, class_names_of
 from lawscope.laws.collapse import metrics
 from lawscope.laws.collapse.result import Collapse, HeadFacts, Predicted
 from lawscope.laws.collapse.verdict import advise_collapse, judge_collapse
@@ -50,7 +50,9 @@ class CollapseObserver(LawObserver[Collapse]):
         self.session, self.settings = session, settings
         self.distributed = merges_ranks(settings.distributed)
         self.begun = time.perf_counter()
+        self.classes = ClassLabels(session, "collapse", settings.class_names, self.distributed)
         self.head = find_head(session, settings.head)
+        self._check_order()
         self.index = GroupIndex(FOLDS if settings.uncertainty else 1)
         self.scatter = ClassScatter(self._choose_strategy(), index=self.index)
         self.decisions: NearestMean | None = None
@@ -65,7 +67,7 @@ class CollapseObserver(LawObserver[Collapse]):
         return 1 if self.scatter.strategy == "held" else 2
 
     def begin_batch(self, batch: Batch) -> None:
-        y = find_labels(batch, "collapse")
+        y = self.classes.read(batch)
         outside = y[(y < 0) | (y >= len(self.head.weight))]
         if len(outside):
             raise NotApplicableError(
@@ -154,7 +156,7 @@ class CollapseObserver(LawObserver[Collapse]):
             classes=part.classes,
             counts=part.counts,
             training_counts=counts,
-            class_names=class_names_of(self.settings.class_names, part.classes),
+            class_names=class_names_of(self.classes.names, part.classes),
             accuracy=float(found.correct.sum() / self.samples),
             class_accuracy=found.correct / found.counts,
             nearest_accuracy=float(found.nearest_correct.sum() / self.samples),
@@ -167,6 +169,16 @@ class CollapseObserver(LawObserver[Collapse]):
             control=control,
         )
         return dataclasses.replace(result, advice=advise_collapse(result))
+
+    def _check_order(self) -> None:
+        """Refuse text of which it is not known to which rows of the head it belongs."""
+        names, rows = self.session.source.label_names, len(self.head.weight)
+        if names and len(self.classes.names or ()) != rows:
+            raise NotApplicableError(
+                f"The labels are text of {len(names)} classes, and the head '{self.head.name}' has "
+                f"{rows} rows, so that it is not known which is whose; give class_names= in the "
+                "order of the rows."
+            )
 
     def _merge_ranks(self) -> None:
         self.scatter = all_merge(self.scatter)

@@ -20,7 +20,8 @@ from lawscope.laws.next_token.result import NextToken
 from lawscope.laws.registry import register
 from lawscope.laws.scan import measure_one
 from lawscope.statistics.distributed import merges_ranks, place_among_ranks
-from lawscope.statistics.memory import DEFAULT_MEMORY, parse_memory
+from lawscope.statistics.memory import parse_memory
+from lawscope.whole_number import MOST_FOLDS
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class NextTokenSettings(Settings):
         "folds of sequences, for the interval and for cross-validation; sequence j belongs to fold "
         "j mod folds.",
         least=1,
+        most=MOST_FOLDS,
     )
     precision: Literal["float64", "fast"] = option(
         "float64", "'float64', or 'fast': products in float32, sums in float64."
@@ -53,7 +55,7 @@ class NextTokenSettings(Settings):
     )
     onehot: bool = option(True, "whether to measure the vocabulary-free residual too.")
     memory: str | int = option(
-        DEFAULT_MEMORY,
+        "512MB",
         "budget for the table of sums per token type; beyond it random codings estimate the "
         "vocabulary-free residual.",
         convert=parse_memory,

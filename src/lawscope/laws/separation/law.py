@@ -5,7 +5,7 @@ He & Su 2023, "A law of data separation in deep learning".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from torch import nn
 
 from lawscope.capture.pooling import Pooling, check_pooling
 from lawscope.capture.restore import Mode
+from lawscope.checks import is_list
 from lawscope.errors import LawscopeError
 from lawscope.laws.base import CLASS_NAMES, DISTRIBUTED, Law, Settings, option, with_settings_of
 from lawscope.laws.control import Control
@@ -20,11 +21,13 @@ from lawscope.laws.registry import register
 from lawscope.laws.scan import measure_one
 from lawscope.laws.separation.observer import SeparationObserver
 from lawscope.laws.separation.result import Separation
-from lawscope.statistics.memory import DEFAULT_MEMORY, parse_memory
+from lawscope.statistics.memory import parse_memory
+from lawscope.whole_number import MOST_FOLDS
 
 
 def _check_stations(stations: Any) -> str | list[str]:
-    if not isinstance(stations, Collection) or not all(isinstance(s, str) for s in stations):
+    names = [stations] if isinstance(stations, str) else stations
+    if not is_list(names) or not all(isinstance(name, str) for name in names):
         raise LawscopeError(
             f"stations={stations!r} is not known; choose 'layers', 'blocks', 'auto', a glob or a "
             "list of names."
@@ -37,16 +40,19 @@ class SeparationSettings(Settings):
     """The settings of :func:`separation`."""
 
     stations: str | Sequence[str] = option(
-        "layers",
-        "which stations: 'layers', 'blocks', 'auto' (whichever gives the straighter line), a glob, "
-        "or a list of names; see lawscope.stations.",
+        "auto",
+        "which stations: 'auto' (blocks of a residual network, layers of any other), 'layers', "
+        "'blocks', a glob, or a list of names; see lawscope.stations.",
         convert=_check_stations,
     )
     uncertainty: Literal["jackknife"] | None = option(
         "jackknife", "how intervals are computed: 'jackknife' over class-stratified folds, or None."
     )
     memory: str | int = option(
-        DEFAULT_MEMORY, "budget for the statistics, as in '2GB'.", convert=parse_memory
+        "auto",
+        "budget for the statistics, as in '2GB'; 'auto' is a quarter of the memory that is free, "
+        "between 512MB and 4GB.",
+        convert=parse_memory,
     )
     pooling: Pooling = option(
         "mean",
@@ -67,7 +73,14 @@ class SeparationSettings(Settings):
         "the data is the whole training set, as in the paper: what is measured is then what there "
         "is to know, without an interval.",
     )
-    folds: int = option(8, "folds of the jackknife.", least=2, lacks="is too few for a jackknife")
+    folds: int | None = option(
+        None,
+        "folds of the jackknife; by default 8, or 4 with more than 50 classes or where 8 would "
+        "take more passes.",
+        least=2,
+        lacks="is too few for a jackknife",
+        most=MOST_FOLDS,
+    )
     class_names: Sequence[str] | None = option(None, CLASS_NAMES)
     distributed: bool | None = option(None, DISTRIBUTED)
 

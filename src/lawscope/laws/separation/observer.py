@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many, name_some
 from lawscope.laws.base import LawObserver
-from lawscope.laws.classes import check_class_names, check_held, class_names_of, find_labels
+from lawscope.laws.classes import ClassLabels, check_held, class_names_of
 from lawscope.laws.learned import AnswerCount
 from lawscope.laws.line import fit_line, log_or_nan
 from lawscope.laws.population import as_population, estimate_population
@@ -33,24 +34,26 @@ from lawscope.statistics.memory import Load, Plan, Strategy, plan
 if TYPE_CHECKING:
     from lawscope.laws.separation.law import SeparationSettings
 
+FOLDS, FEW_FOLDS, MOST_GROUPS = 8, 4, 400
+
 
 class SeparationObserver(LawObserver[Separation]):
     """Class scatter at every station, in as many passes and rounds as the memory asks for."""
 
     def __init__(self, session: Session, settings: SeparationSettings) -> None:
-        check_class_names(settings.class_names, session)
         self.session, self.settings = session, settings
         self.distributed = merges_ranks(settings.distributed)
         self.begun = time.perf_counter()
+        self.classes = ClassLabels(session, "separation", settings.class_names, self.distributed)
         self.candidates = _find_candidates(session, settings.stations)
         # One tensor may bear several names (a block's output is its last layer's): measured once.
         self.measured: dict[int, Station] = {}
         for station in itertools.chain(*self.candidates.values()):
             self.measured.setdefault(station.operation, station)
-        self.index = GroupIndex(
-            settings.folds if settings.uncertainty and not settings.whole else 1
-        )
-        self.plan = self._plan_passes(self._expect_classes() * self.index.folds)
+        classes = self._expect_classes()
+        self.few_classes = classes * FOLDS <= MOST_GROUPS
+        folds, self.plan = self._plan_folds(classes)
+        self.index = GroupIndex(folds)
         self.parts: dict[int, ClassFuzziness] = {}
         self.widths: dict[int, int] = {}
         self.groups: Tensor | None = None
@@ -69,7 +72,7 @@ class SeparationObserver(LawObserver[Separation]):
         return sum(1 + any(twice[i] for i in members) for members in self.plan.rounds)
 
     def begin_batch(self, batch: Batch) -> None:
-        self.labels = find_labels(batch, "separation")
+        self.labels = self.classes.read(batch)
         hashes = hash_samples(batch) if self.index.folds > 1 else None
         self.groups = self.index.assign(self.labels, hashes)
 
@@ -110,7 +113,7 @@ class SeparationObserver(LawObserver[Separation]):
                         "precision, a diverged training) before measuring."
                     )
             # Wrong names are an error now, not at the end.
-            class_names_of(self.settings.class_names, np.sort(self.index.classes))
+            class_names_of(self.classes.names, np.sort(self.index.classes))
         if not second and any(s.strategy == "two-pass" for s in self.scatter.values()):
             for scatter in self.scatter.values():
                 scatter.next_pass()
@@ -128,8 +131,6 @@ class SeparationObserver(LawObserver[Separation]):
         }
         fits = {n: fit_line(c) for n, c in curves.items()}
         granularity = next(iter(fits))  # what was asked for comes first
-        if self.settings.stations == "auto":
-            granularity = min(fits, key=lambda n: np.nan_to_num(fits[n].pearson, nan=1.0))
         chosen, fit = self.candidates[granularity], fits[granularity]
         parts = [self.parts[s.operation] for s in chosen]
         values = curves[granularity]
@@ -149,7 +150,7 @@ class SeparationObserver(LawObserver[Separation]):
             classwise=np.stack([p.classwise for p in parts]),
             classes=classes,
             counts=counts,
-            class_names=class_names_of(self.settings.class_names, classes),
+            class_names=class_names_of(self.classes.names, classes),
             dims=tuple(p.dim for p in parts),
             ranks=tuple(p.rank for p in parts),
             fit=fit,
@@ -169,11 +170,27 @@ class SeparationObserver(LawObserver[Separation]):
         """Guess from the labels of the first batch and the width of the output."""
         if (known := self.session.source.classes) is not None:
             return max(2, known)
-        first, logits = self.session.example.labels, self.session.output_shape
+        first, logits = self.classes.first, self.session.output_shape
         seen = 0 if first is None else len(first.unique())
         width = logits[1] if len(logits) == 2 else 0
         # A backbone's output is wider than there are classes; a thousand is a classifier's most.
         return max(2, seen, width if width <= 1000 else 0)
+
+    def _plan_folds(self, classes: int) -> tuple[int, Plan]:
+        """Return how many folds there are and the plan with them.
+
+        Directions cost as much as K·F samples do, so that many classes have fewer folds.
+        """
+        if not self.settings.uncertainty or self.settings.whole:
+            return 1, self._plan_passes(classes)
+        if self.settings.folds is not None:
+            return self.settings.folds, self._plan_passes(classes * self.settings.folds)
+        if self.few_classes:
+            with suppress(LawscopeError):  # whether fewer folds fit is seen below
+                planned = self._plan_passes(classes * FOLDS)
+                if len(planned.rounds) == 1:
+                    return FOLDS, planned
+        return FEW_FOLDS, self._plan_passes(classes * FEW_FOLDS)
 
     def _plan_passes(self, groups: int) -> Plan:
         source = self.session.source
@@ -225,6 +242,11 @@ class SeparationObserver(LawObserver[Separation]):
                 "add samples or leave it out."
             )
         sentences += [_doubt(s.name, part) for s, part in zip(chosen, parts, strict=True)]
+        if self.settings.folds is None and self.index.folds == FEW_FOLDS and self.few_classes:
+            sentences.append(
+                f"Intervals come from {FEW_FOLDS} folds, and are wider for it: {FOLDS} do not fit "
+                "the memory; raise memory=, or pass folds=8 to read the data more often."
+            )
         skipped = self.session.stations.skipped if granularity == "layers" else ()
         if skipped:
             sentences.append(
@@ -268,19 +290,15 @@ def _find_candidates(
     session: Session, selector: str | Sequence[str]
 ) -> dict[str, tuple[Station, ...]]:
     """Return every granularity to fit: the one asked for, then others that cost nothing more."""
-    chosen: dict[str, tuple[Station, ...]] = {}
-    if selector != "auto":
-        name = str(selector) if selector in GRANULARITIES else "chosen"
-        chosen[name] = select(session.stations, selector, session.module_names)
-        if name == "chosen":
-            return chosen
-    for name in GRANULARITIES:
-        members = session.stations.granularity(name)
-        known = [{s.operation for s in others} for others in chosen.values()]
-        if len(members) >= MIN_STATIONS and {s.operation for s in members} not in known:
-            chosen.setdefault(name, members)
-    if not chosen:
-        chosen["layers"] = select(session.stations, "layers", session.module_names)
+    if selector == "auto":
+        selector = "blocks" if session.stations.residual else "layers"
+    name = str(selector) if selector in GRANULARITIES else "chosen"
+    chosen = {name: select(session.stations, selector, session.module_names)}
+    measured = {s.operation for s in chosen[name]}
+    for other in GRANULARITIES if name != "chosen" else ():
+        members = session.stations.granularity(other)
+        if len(members) >= MIN_STATIONS and {s.operation for s in members} < measured:
+            chosen.setdefault(other, members)
     return chosen
 
 

@@ -52,7 +52,8 @@ def check_counts(counts: ArrayLike) -> FloatArray:
     """Return class counts as floats: two or more, positive and finite."""
     try:
         found = np.asarray(counts, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError):  # a tensor with a gradient is the last
+    # Numbers beyond the floats, a tensor with a gradient.
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise LawscopeError(
             "counts must be numbers, one per class, like [5000, 5000, 50]."
         ) from None

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled.groups import check_counts, check_energy, check_length
 from lawscope.theory.layer_peeled.local_search import LocalPeeled, Stack, check_search, search
 
 
+@checked
 def peel_layers(
     counts: ArrayLike,
     energies: Sequence[float] = (1.0, 1.0, 5.0),
@@ -50,26 +52,26 @@ def peel_layers(
     """
     given = check_counts(counts)
     listed: list[Any] = list(energies) if hasattr(energies, "__iter__") else [energies]
-    checked = [check_energy(f"energies[{i}]", e) for i, e in enumerate(listed)]
-    if len(checked) < 2:
+    allowed = [check_energy(f"energies[{i}]", e) for i, e in enumerate(listed)]
+    if len(allowed) < 2:
         raise LawscopeError(
-            f"energies has {len(checked)} value(s); give one per layer and one for the features, "
+            f"energies has {len(allowed)} value(s); give one per layer and one for the features, "
             "e.g. (1, 1, 5)."
         )
-    check_length(math.prod(math.sqrt(e) for e in checked))
+    check_length(math.prod(math.sqrt(e) for e in allowed))
     if activation not in (None, "relu"):
         raise LawscopeError(f"activation is {activation!r}; choose None or 'relu'.")
     K = len(given)
-    starts, p = check_search(starts, dimension, K)
+    starts, p = check_search(starts, dimension, seed, K)
     if activation == "relu" and p < K:
         raise LawscopeError(
             f"dimension is {p}; with ReLU a unit per class needs at least {K} of them."
         )
-    settings: dict[str, Any] = {"energies": checked, "activation": activation}
+    settings: dict[str, Any] = {"energies": allowed, "activation": activation}
     settings |= {"dimension": p, "starts": starts, "seed": seed}
-    bounds = tuple(K * energy for energy in reversed(checked))
+    bounds = tuple(K * energy for energy in reversed(allowed))
     stack = Stack(given, p, bounds, relu=activation == "relu")
-    least = collapsed_loss(K, checked, relu=stack.relu)
+    least = collapsed_loss(K, allowed, relu=stack.relu)
     return search(stack, least, collapsed_blocks(stack), settings)
 
 

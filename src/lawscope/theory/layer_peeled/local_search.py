@@ -213,9 +213,10 @@ def search(
     )
 
 
-def check_search(starts: int, dimension: int | None, classes: int) -> tuple[int, int]:
+def check_search(starts: int, dimension: int | None, seed: int, classes: int) -> tuple[int, int]:
     """Return at least one start, and at least K − 1 features or, where None is given, K."""
     begun = whole_number("starts", starts, 1, "searches nothing")
+    whole_number("seed", seed, 0, "is not a seed")
     if dimension is None:
         return begun, classes
     few = f"is too small for a simplex of {classes} classes"

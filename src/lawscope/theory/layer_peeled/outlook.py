@@ -127,7 +127,10 @@ def collapse_outlook(labels: Any) -> CollapseOutlook:
         >>> [outlook.phase for outlook in report.outlooks]
         ['collapsed', 'collapsed', 'separated', 'separated']
     """
-    given = np.asarray(labels)
+    try:
+        given = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise LawscopeError("labels are not a list; give integers, like [0, 0, 1].") from error
     if given.ndim != 1 or not len(given):
         raise LawscopeError(
             f"labels has shape {given.shape}; give one integer per sample, like [0, 0, 1]."

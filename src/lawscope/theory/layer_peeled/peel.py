@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeWarning
 from lawscope.theory.layer_peeled.groups import (
     LOSS_SETTINGS,
@@ -28,6 +29,7 @@ from lawscope.theory.layer_peeled.two_groups import solve_pair, two_sizes
 RELIABLE = 1e-6
 
 
+@checked
 def peel(
     counts: ArrayLike,
     weight_energy: float = 1.0,
@@ -83,7 +85,7 @@ def peel(
             f"be too large by that much. Round the counts to fewer than the {len(result.groups)} "
             "sizes they have.",
             LawscopeWarning,
-            stacklevel=2,
+            stacklevel=3,  # beside the check of the arguments
         )
     return result
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.theory.layer_peeled.groups import (
     check_counts,
@@ -21,6 +22,7 @@ from lawscope.theory.layer_peeled.local_search import LocalPeeled, Stack, check_
 LARGEST_Q = 100.0
 
 
+@checked
 def peel_q_norm(
     counts: ArrayLike,
     q: float = 3.0,
@@ -66,7 +68,7 @@ def peel_q_norm(
     E_W = check_energy("weight_energy", weight_energy)
     E_H = check_energy("feature_energy", feature_energy)
     K = len(given)
-    starts, p = check_search(starts, dimension, K)
+    starts, p = check_search(starts, dimension, seed, K)
     spread = max(1.0, p ** (0.5 - 1 / q))  # how much longer a vector of all axes may be
     check_length(math.sqrt(E_W) * E_H ** (1 / q) * spread)
     settings = {"q": q, "weight_energy": E_W, "feature_energy": E_H}

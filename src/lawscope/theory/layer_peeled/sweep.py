@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.result import Result
 from lawscope.section import Lines, Section
@@ -96,6 +97,7 @@ class PeelSweep(Result):
         return f"the smallest classes collapse from a ratio of {self.threshold:.3g}"
 
 
+@checked
 def peel_sweep(
     ratios: ArrayLike,
     classes: int = 10,
@@ -123,7 +125,7 @@ def peel_sweep(
     """
     try:
         wanted = np.atleast_1d(np.asarray(ratios, dtype=np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         wanted = np.full(1, np.nan)
     if wanted.ndim != 1 or not (wanted.size and np.isfinite(wanted).all() and (wanted >= 1).all()):
         raise LawscopeError("ratios must be numbers of at least 1 in a row, e.g. [1, 10, 100].")

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, newton
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeWarning
 from lawscope.theory.layer_peeled import two_groups
 from lawscope.theory.layer_peeled.groups import Grouping, check_counts, group
@@ -30,6 +31,7 @@ PRECISION = 1e-5
 RESOLVED, ROUNDING = 1e3, 1e-12
 
 
+@checked
 def collapse_threshold(
     counts: ArrayLike,
     weight_energy: float = 1.0,

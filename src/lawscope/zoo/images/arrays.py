@@ -79,9 +79,10 @@ def _check_split(split: Split, origin: str) -> tuple[Images, Labels]:
             f"{origin} has labels of shape {y.shape} and type {y.dtype}: "
             "give one integer per example, shape (n,)"
         )
-    if y.min(initial=0) < 0:
+    if y.min(initial=0) < 0 or y.max(initial=0) >= 2**63:
+        wrong = y.min() if y.min() < 0 else y.max()
         raise LawscopeError(
-            f"{origin} has the label {y.min()}: number the classes 0, 1, 2, … and drop "
+            f"{origin} has the label {wrong}: number the classes 0, 1, 2, … and drop "
             "examples without a class"
         )
     if x.ndim == 0 or len(x) != len(y):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lawscope.errors import LawscopeError
+from lawscope.files import find_kind
 from lawscope.zoo.images.arrays import Dataset, load_arrays, make_dataset
 from lawscope.zoo.images.cifar import load_cifar10
 from lawscope.zoo.images.folder import load_image_folder
@@ -75,11 +76,12 @@ def _find_named(data: str, data_dir: str | Path | None, size: tuple[int, int] | 
     if data in NAMES:
         return load(data, data_dir=data_dir)
     path = Path(data).expanduser()
-    if path.is_dir():
+    kind = find_kind(path)
+    if kind == "folder":
         return load_image_folder(path, size)
-    if path.is_file() and path.suffix == ".npz":
+    if kind == "file" and path.suffix == ".npz":
         return load_arrays(path)
-    if path.exists():
+    if kind:
         raise LawscopeError(f"{data} is neither an .npz file nor a folder of images.")
     near = difflib.get_close_matches(data, NAMES, n=1)
     hint = f"; did you mean {near[0]}?" if near else f"; known names: {', '.join(NAMES)}."

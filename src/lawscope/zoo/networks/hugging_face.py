@@ -133,7 +133,11 @@ def load_language_model(
         options = source.options | spread | {"weights_only": True, "output_loading_info": True}
         kind = getattr(library, AUTO_CLASSES[task])
         model, loaded = kind.from_pretrained(source.place, dtype=dtype, **options)
-    _check_weights(model, loaded["missing_keys"], source)
+    missing = loaded["missing_keys"]
+    if task == "masked" and missing and not _of_encoder(model, missing):
+        model = model.base_model  # weights of the encoder alone, which is what is measured
+    else:
+        _check_weights(model, missing, source)
     model.eval()
     return model if device is None else model.to(device)  # type: ignore[no-any-return]
 
@@ -177,6 +181,14 @@ def _check_task(config: Any, source: Source, task: Task) -> None:
             f"{source} is not a causal language model but {made[0]}, which looks ahead; "
             "choose task='masked'."
         )
+
+
+def _of_encoder(model: Any, missing: Iterable[str]) -> list[str]:
+    """Return those of the missing weights that are not of the head but of the model below it."""
+    prefix = getattr(model, "base_model_prefix", "")
+    if not prefix or not hasattr(model, prefix):
+        return list(missing)
+    return [key for key in missing if key.startswith(f"{prefix}.")]
 
 
 def _check_weights(model: Any, missing: Any, source: Source) -> None:

@@ -1,0 +1,287 @@
+"""Wrong values, wrong files and odd networks for everything public: a result or a sentence.
+
+Functions come from the package's own list of public names and commands from the command line's own
+list, so that new ones join by themselves. Cases are drawn by a fixed seed.
+"""
+
+import inspect
+import math
+import random
+import warnings
+from dataclasses import is_dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests import odd_networks
+from torch import nn
+
+import lawscope as ls
+from lawscope.laws.registry import all_laws
+
+CASES_PER_PARAMETER = 15
+X, Y = odd_networks.vectors(), odd_networks.labels()
+IDS = [torch.arange(140).reshape(14, 10) * 7 % 23]
+COUNTS = [90, 90, 9, 9]
+
+
+WRONG = {
+    "None": None,
+    "True": True,
+    "zero": 0,
+    "minus one": -1,
+    "10**20": 10**20,
+    "10**400": 10**400,
+    "half": 0.5,
+    "nan": math.nan,
+    "inf": math.inf,
+    "complex": 1j,
+    "empty text": "",
+    "text": "nonsense",
+    "dots": "..",
+    "a long name": "x" * 300,
+    "a null byte": "a\0b",
+    "bytes": b"nonsense",
+    "path": Path("gone/file"),
+    "empty list": [],
+    "list of None": [None, None],
+    "list of texts": ["a", "b"],
+    "list of lists": [[1, 2], [3]],
+    "list of NaN": [math.nan, math.nan],
+    "huge numbers": [10**400, 10**400],
+    "tuple": (),
+    "pair": (None, 3),
+    "dict": {},
+    "dict of nonsense": {"nonsense": object()},
+    "set": {1, 2},
+    "generator": lambda: (i for i in range(3)),
+    "object": object(),
+    "class": dict,
+    "function": math.sin,
+    "module": nn.Linear(3, 2),
+    "array of texts": np.array(["a", "b"]),
+    "array of objects": np.array([None, {}], dtype=object),
+    "empty array": np.zeros((0, 3)),
+    "scalar array": np.float64(2.0),
+    "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
+    "big-endian": np.arange(6.0).astype(">f8"),
+    "longdouble": np.arange(6).astype(np.longdouble),
+    "uint64": np.array([2**64 - 1, 3], dtype=np.uint64),
+    "scalar tensor": torch.tensor(2.0),
+    "NaN tensor": torch.full((4, 3), math.nan),
+    "meta tensor": torch.empty(4, 3, device="meta"),
+    "sparse tensor": torch.eye(4).to_sparse(),
+    "complex tensor": torch.zeros(4, 3, dtype=torch.complex64),
+    "tensor with history": torch.zeros(4, 3, requires_grad=True) * 2,
+    "bool tensor": torch.ones(4, dtype=torch.bool),
+}
+
+
+def wrong_value(name):
+    value = WRONG[name]
+    return value() if name == "generator" else value
+
+
+# What to call a function with when one parameter is wrong. A name that is missing here is called
+# with wrong values for all that it requires.
+VALID = {
+    "advise_depth": lambda: {"data": (X, Y), "depths": [2, 3], "seeds": 2, "width": 4, "epochs": 1},
+    "collapse": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
+    "collapse_outlook": lambda: {"labels": Y},
+    "collapse_threshold": lambda: {"counts": COUNTS},
+    "fix_classifier": lambda: {"model": odd_networks.plain()},
+    "fuzziness": lambda: {"features": X, "labels": Y},
+    "next_token": lambda: {"model": odd_networks.language(), "batches": IDS, "control": None},
+    "oversampling_weights": lambda: {"counts": COUNTS},
+    "peel": lambda: {"counts": COUNTS},
+    "peel_sweep": lambda: {"ratios": [1, 10]},
+    "prediction_residual": lambda: {"features": X, "target": Y},
+    "scan": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
+    "separation": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
+    "stations": lambda: {"model": odd_networks.plain(), "example": (X, Y)},
+    "transfer_balance": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
+    "Session": lambda: {"model": odd_networks.plain(), "source": _source()},
+    "StopWhenLawHolds": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "every": 1},
+    "studies.load": lambda: {"name": "separation/depth", "out": "."},
+    "studies.run": lambda: {"name": "nonsense", "preset": "smoke"},
+    "studies.run_many": lambda: {"target": "nonsense", "preset": "smoke"},
+    "lawscope.theory.layer_peeled.layers.peel_layers": lambda: {"counts": COUNTS, "starts": 1},
+    "lawscope.theory.layer_peeled.q_norm.peel_q_norm": lambda: {
+        "counts": COUNTS,
+        "q": 3,
+        "starts": 1,
+    },
+}
+# Not at the root, but named in the documentation.
+FURTHER = (
+    "lawscope.integrations.torchmetrics.Fuzziness",
+    "lawscope.statistics.class_scatter.ClassScatter",
+    "lawscope.theory.layer_peeled.layers.peel_layers",
+    "lawscope.theory.layer_peeled.q_norm.peel_q_norm",
+)
+# Settings of how much work to do: as much as is asked for, so that none is enormous here.
+WORK = {
+    "seeds",
+    "epochs",
+    "per_class",
+    "width",
+    "starts",
+    "dimension",
+    "depths",
+    "classes",
+    "majority",
+}
+ENORMOUS = {"10**20", "10**400"}
+
+
+def _source():
+    from lawscope.data.source import Source
+
+    return Source((X, Y))
+
+
+def public_callables():
+    """Return everything public that takes arguments, by name; results are made by the library."""
+    found = {name: getattr(ls, name) for name in ls.__all__}
+    found |= {f"studies.{name}": getattr(ls.studies, name) for name in ls.studies.__all__}
+    for path in FURTHER:
+        module, _, name = path.rpartition(".")
+        found[path] = getattr(import_module(module), name)
+    return {
+        name: value
+        for name, value in found.items()
+        if callable(value) and not (is_dataclass(value) or _is_error(value))
+    }
+
+
+def _is_error(value):
+    return isinstance(value, type) and issubclass(value, Exception)
+
+
+def parameters_of(function):
+    """Return required and optional names; those of ``**settings`` are of all laws."""
+    required, optional = [], []
+    for one in inspect.signature(function).parameters.values():
+        if one.kind is one.VAR_KEYWORD and one.name in ("settings", "shared"):
+            settings = (inspect.signature(law.settings).parameters for law in all_laws().values())
+            optional += sorted({name for names in settings for name in names})
+        elif one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            (required if one.default is one.empty else optional).append(one.name)
+    return required, optional
+
+
+def draw(seed, name, parameter):
+    """Return names of wrong values for a parameter, the same in every run."""
+    names = [n for n in WRONG if not (parameter in WORK and n in ENORMOUS)]
+    return random.Random(f"{seed} {name} {parameter}").sample(names, CASES_PER_PARAMETER)
+
+
+def complaint(call, *models):
+    """Return what is wrong with how a call ended; nothing where it is a result or a sentence."""
+    before = [odd_networks.snapshot(model) for model in models]
+    said = ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = call()
+            if hasattr(result, "undo"):
+                result.undo()  # a fixed classifier
+    except ls.LawscopeError as error:
+        said = "" if str(error).strip() else "an empty sentence"
+    except Exception as error:
+        if not raised_by_network(error):
+            said = f"{type(error).__name__}: {str(error)[:120]}{_where(error)}"
+    if [odd_networks.snapshot(model) for model in models] != before:
+        said += " THE MODEL WAS CHANGED"
+    return said
+
+
+def raised_by_network(error):
+    """Return whether an error comes out of the forward pass of a network that was handed over."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_code.co_name)
+        trace = trace.tb_next
+    return "_call_impl" in frames
+
+
+def _where(error):
+    trace, at = error.__traceback__, ""
+    while trace is not None:
+        path = Path(trace.tb_frame.f_code.co_filename)
+        at = f" in {path.name}:{trace.tb_lineno}" if "lawscope" in path.parts else at
+        trace = trace.tb_next
+    return at
+
+
+@pytest.mark.parametrize("name", public_callables())
+def test_wrong_values_end_in_a_result_or_a_sentence(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAWSCOPE_STORE", str(tmp_path / "store"))
+    function = public_callables()[name]
+    required, optional = parameters_of(function)
+    bad = []
+    for parameter in required + optional:
+        for wrong in draw(0, name, parameter):
+            given = VALID.get(name, dict)()
+            for missing in set(required) - set(given):
+                given[missing] = wrong_value(draw(1, name, f"{parameter} {wrong} {missing}")[0])
+            models = [v for v in given.values() if isinstance(v, nn.Module)]
+            given[parameter] = wrong_value(wrong)
+            said = complaint(lambda given=given: function(**given), *models)
+            bad += [f"{name}({parameter}={wrong}): {said}"] if said else []
+    assert not bad, "\n".join(bad)
+
+
+# How to call a command quickly; options are then given wrong values, one at a time.
+COMMANDS = {
+    "scan": ["net.py"],
+    "stations": ["net.py"],
+    "show": ["deep.json"],
+    "demo": ["--epochs", "1", "--per-class", "2", "--depth", "3"],
+    "depth": ["--data", "odd.npz", "--depths", "2,3", "--seeds", "2", "--epochs", "1"],
+    "peel": ["--counts", "90x2,9x2"],
+    "init": ["net.py"],
+}
+WORDS = ["", "nonsense", "-1", "0.5", "nan", "x" * 300, "deep.json", "odd.npz", ".", "gone/file"]
+NET = """
+from tests import odd_networks
+model, data = odd_networks.plain(), (odd_networks.vectors(), odd_networks.labels())
+"""
+
+
+def options_of(command):
+    """Return the options of a command that take a value."""
+    from typer.main import get_command
+
+    from lawscope.cli.app import app
+
+    found = get_command(app).commands[command].params
+    return [one.opts[0] for one in found if one.opts[0].startswith("--") and not one.is_flag]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_wrong_words_on_the_command_line_end_in_a_sentence(
+    command, tmp_path, monkeypatch, call_lawscope
+):
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(NET)
+    Path("deep.json").write_text("[" * 100_000)
+    np.savez("odd.npz", x=X.numpy().astype(">f8"), y=Y.numpy().astype(np.uint64) + 2**63)
+    bad = []
+    for option in options_of(command) or [""]:
+        for word in random.Random(f"{command} {option}").sample(WORDS, 4):
+            arguments = [command, *COMMANDS[command], *([option, word] if option else [])]
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    code, _, err = call_lawscope(*arguments)
+            except Exception as error:
+                bad.append(f"{option} {word[:20]}: {type(error).__name__}: {error}{_where(error)}")
+            else:
+                if code not in (0, 1, 2) or "Traceback" in err:
+                    bad.append(f"{option} {word[:20]}: exit code {code}: {err[-200:]}")
+    assert not bad, "\n".join(bad)
