@@ -53,9 +53,6 @@ def _plain(values: Any, what: str) -> Tensor:
         array = as_native(np.asarray(values))
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # torch lacks most of these
             array = array.astype(np.int64)
-        if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # longdouble
-            array = array.astype(np.float64)
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         return torch.from_numpy(np.ascontiguousarray(array))
     except (TypeError, ValueError) as error:
         kind = type(values).__name__

@@ -66,8 +66,8 @@ def fuzziness(features: Any, labels: Any, *, weighting: Weighting = "count") -> 
         means, weights = sums / counts[:, None], class_weights(counts, weighting)
         matrix, rank = whiten_between(means, weights)
         matrix = matrix[: int(rank)]
-        deviations = x @ matrix.T - (means @ matrix.T)[position]
-        value = float((weights / counts)[position] @ deviations.square().sum(dim=1))
+        deviations = matrix @ x.T - (matrix @ means.T)[:, position]
+        value = float(deviations.square().sum(dim=0) @ (weights / counts)[position])
     return value if len(matrix) and value <= LARGEST else float("nan")
 
 

@@ -22,7 +22,7 @@ WIDE = 4096  # features beyond which the Gram matrix takes the place of a basis
 # A Gram matrix in float64 squares what it sees: contrasts of class means that are smaller than
 # this, relative to the largest, are rounding.
 GRAM_RESOLUTION = 1e-6
-CHUNK_COLUMNS, CHUNK_NUMBERS = 8192, 2**22
+CHUNK_COLUMNS, CHUNK_NUMBERS = 2048, 2**22
 
 
 @dataclass(frozen=True, eq=False)
