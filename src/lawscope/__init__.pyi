@@ -35,6 +35,7 @@ from .result import load as load
 from .section import Section as Section
 from .statistics.fuzziness import fuzziness as fuzziness
 from .statistics.prediction_residual import prediction_residual as prediction_residual
+from .theory.elastic_sde.model import ElasticSDE as ElasticSDE
 from .theory.layer_peeled.outlook import CollapseOutlook as CollapseOutlook
 from .theory.layer_peeled.outlook import collapse_outlook as collapse_outlook
 from .theory.layer_peeled.peel import peel as peel
