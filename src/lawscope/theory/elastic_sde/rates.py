@@ -17,7 +17,7 @@ NODES = 10  # of Gauss and Legendre on one panel
 FIRST_PANELS = 16
 EXACT = 1e-13  # error of an integral, of the whole
 STRETCH = 1.0  # by which an exponent may change on one panel
-MOST_PANELS = 1_000_000
+MOST_PANELS = 200_000  # beyond those between knots
 
 
 def as_rate(name: str, given: Any, times: FloatArray | None) -> Rate:
@@ -146,10 +146,10 @@ def _refine(
         unsure &= (middle > lower) & (middle < upper)
         done.append(tuple(each[~unsure] for each in (lower, half, a, b)))
         panels += len(lower)
-        if panels > MOST_PANELS:
+        if panels > MOST_PANELS + 2 * len(edges):
             raise LawscopeError(
-                "alpha and beta vary too fast to be integrated over these times; ask for earlier "
-                "times, or give smoother functions."
+                "alpha and beta vary too fast, or are too large, to be integrated up to "
+                f"t = {edges[-1]:g}; ask for earlier times."
             )
         lower, upper = (
             np.concatenate([lower[unsure], middle[unsure]]),
