@@ -10,6 +10,9 @@ from scipy.optimize import linprog
 from scipy.stats import binomtest
 
 from lawscope.arrays import FloatArray
+from lawscope.errors import LawscopeError
+
+ROUNDING = 1e-10  # differences below this share of the values are lost
 
 
 class Separability(NamedTuple):
@@ -43,14 +46,24 @@ def are_separable(one: FloatArray, other: FloatArray) -> bool:
 
     Feasibility of wᵀx + b ≥ 1 on one class and ≤ −1 on the other.
 
+    Raises:
+        LawscopeError: rounding hides where samples are.
+
     Example:
         >>> square = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
         >>> are_separable(square[:2], square[2:]), are_separable(square[:1], square[1:])
         (False, True)
     """
     rows = np.concatenate([one, other])
+    largest = float(np.abs(rows).max())
     rows = rows - rows.mean(axis=0)
-    rows = rows / (np.abs(rows).max() or 1.0)
+    width = float(np.abs(rows).max())
+    if width < ROUNDING * largest:
+        raise LawscopeError(
+            "Samples of two classes agree to 10 digits, so rounding hides which side they are on: "
+            "what all classes share has outgrown the rest; ask for earlier times."
+        )
+    rows = rows / (width or 1.0)
     sides = np.repeat([1.0, -1.0], [len(one), len(other)])
     # Most pairs that can be separated are so by the direction of their means or by Fisher's.
     gap = rows[sides > 0].mean(axis=0) - rows[sides < 0].mean(axis=0)
