@@ -18,7 +18,17 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import definition, lockstep, memory, next_token, overhead, peeled, stacks, vision
+from benchmarks import (
+    definition,
+    elastic,
+    lockstep,
+    memory,
+    next_token,
+    overhead,
+    peeled,
+    stacks,
+    vision,
+)
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
@@ -26,6 +36,7 @@ BENCHES = {
     "overhead": overhead,
     "definition": definition,
     "lockstep": lockstep,
+    "elastic": elastic,
     "memory": memory,
     "next-token": next_token,
     "peeled": peeled,
