@@ -25,6 +25,7 @@ CASES_PER_PARAMETER = 15
 X, Y = odd_networks.vectors(), odd_networks.labels()
 IDS = [torch.arange(140).reshape(14, 10) * 7 % 23]
 COUNTS = [90, 90, 9, 9]
+MEANS = np.random.default_rng(0).standard_normal((12, 3, 3)) + 2 * np.eye(3)
 
 
 WRONG = {
@@ -91,6 +92,15 @@ VALID = {
     "collapse": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "collapse_outlook": lambda: {"labels": Y},
     "collapse_threshold": lambda: {"counts": COUNTS},
+    "ElasticSDE": lambda: {"alpha": 1.0, "beta": 0.0, "K": 3},
+    "elastic_phases": lambda: {
+        "sde": ls.ElasticSDE(1.0, 0.0, 3, noise=0.1),
+        "times": [1.0, 2.0],
+        "n": 3,
+        "repeats": 2,
+    },
+    "fit_elastic": lambda: {"trajectory": MEANS, "window": 5},
+    "relative_difference": lambda: {"genuine": MEANS, "imitated": MEANS},
     "fix_classifier": lambda: {"model": odd_networks.plain()},
     "fuzziness": lambda: {"features": X, "labels": Y},
     "next_token": lambda: {"model": odd_networks.language(), "batches": IDS, "control": None},
@@ -132,6 +142,8 @@ WORK = {
     "depths",
     "classes",
     "majority",
+    "n",
+    "repeats",
 }
 ENORMOUS = {"10**20", "10**400"}
 
@@ -245,6 +257,8 @@ COMMANDS = {
     "depth": ["--data", "odd.npz", "--depths", "2,3", "--seeds", "2", "--epochs", "1"],
     "peel": ["--counts", "90x2,9x2"],
     "init": ["net.py"],
+    "elastic fit": ["means.npz", "--window", "5"],
+    "elastic simulate": ["--times", "1,2", "--samples", "3", "--repeats", "2"],
 }
 WORDS = ["", "nonsense", "-1", "0.5", "nan", "x" * 300, "deep.json", "odd.npz", ".", "gone/file"]
 NET = """
@@ -259,8 +273,10 @@ def options_of(command):
 
     from lawscope.cli.app import app
 
-    found = get_command(app).commands[command].params
-    return [one.opts[0] for one in found if one.opts[0].startswith("--") and not one.is_flag]
+    found = get_command(app)
+    for word in command.split():
+        found = found.commands[word]
+    return [one.opts[0] for one in found.params if one.opts[0].startswith("--") and not one.is_flag]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -271,10 +287,11 @@ def test_wrong_words_on_the_command_line_end_in_a_sentence(
     Path("net.py").write_text(NET)
     Path("deep.json").write_text("[" * 100_000)
     np.savez("odd.npz", x=X.numpy().astype(">f8"), y=Y.numpy().astype(np.uint64) + 2**63)
+    np.savez("means.npz", steps=np.arange(12), means=MEANS)
     bad = []
     for option in options_of(command) or [""]:
         for word in random.Random(f"{command} {option}").sample(WORDS, 4):
-            arguments = [command, *COMMANDS[command], *([option, word] if option else [])]
+            arguments = [*command.split(), *COMMANDS[command], *([option, word] if option else [])]
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

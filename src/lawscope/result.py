@@ -233,7 +233,7 @@ def _as_json(result: Result) -> tuple[str, dict[str, Any]]:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.safetensors")
+    return path.parent / f"{path.name}.safetensors"  # also where the path is a folder
 
 
 def _is_ours(place: Path) -> bool:

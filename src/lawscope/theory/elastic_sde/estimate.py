@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lawscope.arrays import BoolArray, FloatArray
-from lawscope.theory.elastic_sde.model import own_logits
+from lawscope.errors import LawscopeError
+from lawscope.theory.elastic_sde.model import as_array, own_logits
 
 Kind = Literal["I", "L"]
 Pooling = Literal["norm", "elements"]
@@ -86,18 +87,24 @@ def find_sign_change(U: FloatArray) -> int:
     return int(wrong[-1]) + 1 if len(wrong) else 0
 
 
-def relative_difference(genuine: FloatArray, imitated: FloatArray) -> FloatArray:
-    """Return RD_k = ‖X^k − Y^k‖ / ((‖X^k‖ + ‖Y^k‖)/2) over the last axis, 0 for 0/0.
+def relative_difference(genuine: Any, imitated: Any) -> FloatArray:
+    """Return RD_k = ‖X^k − Y^k‖ / ((‖X^k‖ + ‖Y^k‖)/2), 0 for 0/0, over the last axis.
 
     Args:
-        genuine: class means, shape (…, K, p).
+        genuine: class means, shape (…, K, p), or an ``ElasticTrajectory``.
         imitated: class means of the same shape.
 
+    Raises:
+        LawscopeError: shapes differ, or entries are not finite.
+
     Example:
-        >>> relative_difference(np.array([[3.0, 4.0]]), np.array([[3.0, 0.0]])).tolist()
+        >>> relative_difference([[3.0, 4.0]], [[3.0, 0.0]]).tolist()
         [1.0]
     """
-    X, Y = np.asarray(genuine, dtype=np.float64), np.asarray(imitated, dtype=np.float64)
+    X = as_array("genuine", getattr(genuine, "means", genuine), None)
+    if X.ndim < 2:
+        raise LawscopeError("genuine must be class means, classes × features.")
+    Y = as_array("imitated", getattr(imitated, "means", imitated), X.shape)
     size = (np.linalg.norm(X, axis=-1) + np.linalg.norm(Y, axis=-1)) / 2
     apart = np.linalg.norm(X - Y, axis=-1)
     return np.asarray(np.divide(apart, size, out=np.zeros_like(apart), where=size > 0))

@@ -26,7 +26,7 @@ from lawscope.theory.elastic_sde.estimate import (
     solve_strengths,
 )
 from lawscope.theory.elastic_sde.model import ElasticSDE
-from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory
+from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory, check_means
 from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -286,8 +286,8 @@ def fit_elastic(
     """
     run = trajectory
     if not isinstance(run, ElasticTrajectory):
-        times = np.shape(trajectory)[-3] if np.ndim(trajectory) > 2 else 2
-        run = ElasticTrajectory(np.arange(float(times)), trajectory)
+        means = check_means(trajectory)
+        run = ElasticTrajectory(np.arange(float(means.shape[1])), means)
     for name, value, choices in (("model", model, Kind), ("pooling", pooling, Pooling)):
         if value not in get_args(choices):
             known = " or ".join(map(repr, get_args(choices)))

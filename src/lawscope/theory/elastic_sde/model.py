@@ -245,7 +245,7 @@ class ElasticSDE:
         """
         size = whole_number("n", n, 1, "is no sample")
         draws = whole_number("repeats", repeats, 1, "is no draw")
-        if np.ndim(t):
+        if len(self._check_moments(t)) > 1:
             raise LawscopeError("separable takes one time; ask for each by itself.")
         found = self.sample(t, size * draws, rng, self.centred_start)
         return count_separable(found.reshape(draws, size, self.K, self.p))
@@ -257,7 +257,7 @@ class ElasticSDE:
             t: one time or several.
             X0: class means at the start, shape (K, p).
         """
-        return measure_collapse(self.mean(np.atleast_1d(t), X0))
+        return measure_collapse(self.mean(self._check_moments(t), X0))
 
     def _solve_isotropic(self, times: FloatArray, X0: FloatArray) -> FloatArray:
         """Return c₀ e^{(A+(K−1)B)/K} + c_k e^{(A−B)/K}: c₀ the mean of X₀, c_k the deviations."""
@@ -307,7 +307,7 @@ class ElasticSDE:
 
     def _choose_steps(self, start: float, end: float, step: float | None) -> FloatArray:
         """Return the lengths of steps from one time to another."""
-        if step is not None and not (np.isfinite(step) and step > 0):
+        if step is not None and not as_array("step", step, ()) > 0:
             raise LawscopeError(f"step={step} must be a positive number.")
         lengths, now, longest = [], start, (end - start) / LEAST_STEPS
         while now < end:
@@ -335,7 +335,13 @@ class ElasticSDE:
     def _elasticity_at(self, t: float) -> FloatArray:
         if not callable(self._elasticity):
             return np.asarray(self._elasticity)
-        return as_array("elasticity", self._elasticity(t), (self.K, self.K))
+        try:
+            found = self._elasticity(t)
+        except LawscopeError:
+            raise
+        except Exception as error:  # whatever a person's function makes of a number
+            raise LawscopeError(f"elasticity is not a function of t ({error!r}).") from error
+        return as_array("elasticity", found, (self.K, self.K))
 
     @property
     def _corruption(self) -> FloatArray:
@@ -404,14 +410,13 @@ class ElasticSDE:
         return P
 
     def _check_noise(self, noise: Any) -> FloatArray:
-        if np.ndim(noise) == 0:
-            value = as_array("noise", noise, ())
-            if value < 0:
-                raise LawscopeError(f"noise={value:g} is a variance; give 0 or more.")
-            return value
-        wide = self.K * self.p
-        own = np.shape(noise) == (self.p, self.p)
-        S = as_array("noise", noise, (self.p, self.p) if own else (wide, wide))
+        S = as_array("noise", noise, None)
+        if S.ndim == 0:
+            if S < 0:
+                raise LawscopeError(f"noise={S:g} is a variance; give 0 or more.")
+            return S
+        wide, own = self.K * self.p, S.shape == (self.p, self.p)
+        S = as_array("noise", S, (self.p, self.p) if own else (wide, wide))
         if own:
             S = np.asarray(np.kron(np.eye(self.K), S), dtype=np.float64)
         values, vectors = np.linalg.eigh((S + S.T) / 2)

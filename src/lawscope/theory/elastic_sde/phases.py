@@ -15,7 +15,7 @@ from lawscope.formatting import between, fixed, number
 from lawscope.result import Result
 from lawscope.section import Chart, HeatMap, Lines, Section, Table
 from lawscope.theory.elastic_sde.model import ElasticSDE, as_array
-from lawscope.theory.elastic_sde.separability import count_separable
+from lawscope.theory.elastic_sde.separability import ROUNDING, count_separable
 from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ElasticPhases(Result):
                 fixed(p, 2),
                 between((low, high), _two),
                 fixed(pairs, 2),
-                number(s),
+                number(s, zero=ROUNDING),
             ]
             for q, t, p, low, high, pairs, s in self.table().to_numpy(dtype=float).tolist()
         ]
@@ -161,7 +161,7 @@ def elastic_phases(
     for share in shares.tolist():
         model = sde.replace(label_noise=share)
         samples = model.sample(moments, size * draws, rng, model.centred_start)
-        means = samples.mean(axis=1)
+        means = model.mean(moments, model.centred_start)
         within = np.sqrt(((samples - means[:, None]) ** 2).sum(axis=-1).mean(axis=(1, 2)))
         away = means - means.mean(axis=1, keepdims=True)
         spreads.append(within / np.sqrt((away**2).sum(axis=-1).mean(axis=1)))

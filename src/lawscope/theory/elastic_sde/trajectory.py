@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import is_list
 from lawscope.errors import LawscopeError
 from lawscope.files import check_file
 from lawscope.formatting import count, many
@@ -50,7 +51,7 @@ class ElasticTrajectory(Result):
 
     def __post_init__(self) -> None:
         kind = getattr(self.means, "dtype", None)
-        means = _check_means(self.means)
+        means = check_means(self.means)
         steps = as_array("steps", self.steps, None)
         if steps.ndim != 1 or len(steps) < 2 or (np.diff(steps) <= 0).any():
             raise LawscopeError("steps must be two or more, each later than the one before.")
@@ -60,12 +61,14 @@ class ElasticTrajectory(Result):
                 "step of each."
             )
         K = means.shape[2]
+        if not is_list(self.classes):
+            raise LawscopeError("classes must be a list of names.")
         names = tuple(map(str, self.classes)) or tuple(map(str, range(K)))
         if len(names) != K:
             raise LawscopeError(f"{len(names)} classes are named, but means are of {K} classes.")
         _refuse_missing(means, steps, names)
-        rounding = self.rounding
-        if not rounding:
+        rounding = float(as_array("rounding", self.rounding, ()))
+        if rounding <= 0:
             single = str(kind).rpartition(".")[2] in ("float16", "float32", "bfloat16")
             rounding = float(np.finfo(np.float32 if single else np.float64).eps)
         values = {"steps": steps, "means": means, "classes": names, "rounding": rounding}
@@ -151,7 +154,8 @@ def read_trajectory(path: Path) -> ElasticTrajectory:
     return ElasticTrajectory(**arrays)
 
 
-def _check_means(given: Any) -> FloatArray:
+def check_means(given: Any) -> FloatArray:
+    """Return class means, shape (trials, T, K, p), whether or not they are finite."""
     try:
         means = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
