@@ -8,6 +8,10 @@ PAPERS = {
         "terminal phase of deep learning training. Proceedings of the National Academy of "
         "Sciences 117(40), 2020. arXiv:2008.08186."
     ),
+    "elasticity": (
+        "Hangfeng He and Weijie J. Su. The local elasticity of neural networks. International "
+        "Conference on Learning Representations, 2020. arXiv:1910.06943."
+    ),
     "layer_peeled": (
         "Cong Fang, Hangfeng He, Qi Long and Weijie J. Su. Exploring deep neural networks via "
         "layer-peeled model: Minority collapse in imbalanced training. Proceedings of the National "
