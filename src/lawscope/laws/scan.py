@@ -209,7 +209,8 @@ def measure(
     # A mistake of one rank is an error on all of them, not a deadlock of the others.
     merges = any(merges_ranks(getattr(s, "distributed", None)) for _, s in laws.values())
     source = agree(lambda: open_source(model, loader, laws), merges)
-    session = agree(lambda: Session(model, source, mode=mode, show=progress), merges)
+    how: dict[str, Any] = {"mode": mode, "show": progress, "loss": loss}
+    session = agree(lambda: Session(model, source, **how), merges)
     observers = agree(lambda: _observe(session, laws, loss, strict, merges), merges)
     applying = {name: laws[name] for name, observer in observers.items() if not observer.reason}
     together, beside = [(session, list(observers.values()))], dict[str, _Guarded]()
@@ -219,7 +220,7 @@ def measure(
     def open_control() -> tuple[Session, dict[str, _Guarded]]:
         assert control is not None
         untrained = find_control(session.model, control)
-        twin = Session(untrained, source, mode=mode, show=progress)
+        twin = Session(untrained, source, **how)
         return twin, _observe(twin, applying, loss, False, merges)
 
     def leave_out(_: Session, error: Exception) -> None:
@@ -244,8 +245,8 @@ def measure(
             kept |= {name: observers[name].inner for name in applying}
             kept |= {f"control {name}": o.inner for name, o in beside.items() if not o.reason}
             saved = stack.enter_context(agree(lambda: Checkpoint(checkpoint, kept, source), merges))
-        how: dict[str, Any] = {"loss": loss, "after_batch": saved, "on_failure": leave_out}
-        agree(lambda: run_together(together, source, **how), merges)
+        then: dict[str, Any] = {"after_batch": saved, "on_failure": leave_out}
+        agree(lambda: run_together(together, source, **then), merges)
     if saved is not None:
         saved.remove()
     made = [describe_measurement(each.model, source.fingerprint) for each, _ in together]
@@ -308,6 +309,9 @@ class _Guarded(Observer):
 
     def taps(self) -> Sequence[Tap]:
         return [] if self.reason else self.inner.taps()
+
+    def wants_pass(self) -> bool:
+        return not self.reason and self.inner.wants_pass()
 
     def begin_batch(self, batch: Batch) -> None:
         self._try(lambda: self.inner.begin_batch(batch))
