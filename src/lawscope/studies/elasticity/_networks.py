@@ -5,15 +5,15 @@ Shapes are drawn; CIFAR-10 is used where a data directory has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lawscope.studies.datasets import ImageData, Samples, samples_of
-from lawscope.studies.panels import Settings
+from lawscope.studies.panels import Number, Settings, collect, presets
 from lawscope.studies.plan import FLOPS, Network, Task, Training
-from lawscope.studies.study import Lab, Numbers
+from lawscope.studies.study import Lab, NotTried, Numbers
 from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -23,18 +23,42 @@ if TYPE_CHECKING:
     from lawscope.training.loop import Trained
     from lawscope.training.recorders import Note, Record
 
-SHAPES, CIFAR = "shapes", "CIFAR-10"
+SHAPES = "shapes"
 TRAJECTORY = "trajectory"
 # Of the talk: lr 0.005, one sample a step, 10⁵ steps on GeoMNIST and 3·10⁵ on CIFAR-10, 5000
 # images of each class of CIFAR-10. It gives no number of shapes.
 SHAPES_WORLD: dict[str, Any] = {
     "dataset": "geometric-shapes", "classes": [0, 1, 2], "channels": 1, "per_class": 2000,
-    "lr": 0.005, "steps": 100_000, "batch": 1, "every": 50, "probe": 30,
+    "lr": 0.005, "steps": 100_000, "batch": 1, "every": 20, "probe": 20,
 }  # fmt: skip
 CIFAR_WORLD = {
     **SHAPES_WORLD, "dataset": "cifar10", "channels": 3, "per_class": 5000, "steps": 300_000,
 }  # fmt: skip
-CIFAR_TWO = {**CIFAR_WORLD, "classes": [0, 1]}
+CIFAR_TWO, CIFAR_THREE = "CIFAR-10, K = 2", "CIFAR-10, K = 3"
+CHECKPOINTS = [0, 20, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 4000, 6000, 10_000]
+SHORT_SHAPES = {**SHAPES_WORLD, "steps": 40_000}
+SHORT_CIFAR = {**CIFAR_WORLD, "steps": 40_000, "per_class": 2000}
+TINY_SHAPES = {**SHAPES_WORLD, "steps": 400, "per_class": 40, "every": 2, "probe": 5, "lr": 0.02}
+SETTINGS = {
+    "worlds": {
+        SHAPES: SHAPES_WORLD, CIFAR_TWO: {**CIFAR_WORLD, "classes": [0, 1]},
+        CIFAR_THREE: CIFAR_WORLD,
+    },
+    "seeds": 10,
+}  # fmt: skip
+CPU = {
+    "worlds": {
+        SHAPES: SHORT_SHAPES, CIFAR_TWO: {**SHORT_CIFAR, "classes": [0, 1]},
+        CIFAR_THREE: SHORT_CIFAR,
+    },
+    "seeds": 5,
+}  # fmt: skip
+SMOKE = {"worlds": {SHAPES: TINY_SHAPES}, "seeds": 2}
+DEPARTURES = {
+    "cpu": "40,000 steps instead of 100,000 (shapes) and 300,000 (CIFAR-10), and 2000 images a class"
+    " of CIFAR-10, of which validation accuracy stays under 90 %",
+    "paper": "LeNet's widths, and our own shapes",
+}
 NO_CIFAR = (
     "CIFAR-10 is in no data directory; put cifar-10-python.tar.gz into the folder that "
     "LAWSCOPE_DATA names"
@@ -192,3 +216,44 @@ def trajectory_of(lab: Lab, training: Training) -> Numbers:
         "seed": training.seed, "train_loss": run.loss, "train_accuracy": run.accuracy,
         "test_accuracy": run.test_accuracy,
     }  # fmt: skip
+
+
+def family_presets(
+    paper: Settings | None = None, cpu: Settings | None = None, smoke: Settings | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of every preset: those of the family, and what a study adds."""
+    common = paper or {}
+    return presets(
+        {**SETTINGS, **common},
+        {**CPU, **common, **(cpu or {})},
+        {**SMOKE, **common, **(smoke or {})},
+    )
+
+
+def with_checkpoints(settings: Settings, names: Sequence[str]) -> dict[str, Settings]:
+    """Return some of the worlds, with weights kept along their training and at its end."""
+    return {
+        name: {**world, "checkpoints": [c for c in CHECKPOINTS if c < world["steps"]]}
+        for name, world in worlds_of(settings).items()
+        if name in names
+    }
+
+
+def of_world(rows: str, world: str, value: Number) -> Callable[[Numbers], dict[str, list[Any]]]:
+    """Return the value of a sentence about one world: a number of each of its rows."""
+
+    def read(numbers: Numbers) -> dict[str, list[Any]]:
+        own = [row for row in numbers[rows] if row["world"] == world]
+        if not own and world != SHAPES:
+            raise NotTried(NO_CIFAR)
+        return collect(rows, "{world}", value, where=lambda row: row["world"] == world)(numbers)
+
+    return read
+
+
+def thinned(values: Any, count: int = 100) -> list[float | None]:
+    """Return at most so many numbers, evenly along the first axis, to five digits."""
+    import numpy as np
+
+    kept = np.asarray(values)[np.linspace(0, len(values) - 1, min(count, len(values))).astype(int)]
+    return [float(f"{v:.5g}") if np.isfinite(v) else None for v in kept]
