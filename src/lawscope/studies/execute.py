@@ -59,7 +59,9 @@ def execute(
     note = records.note if trainings[0].recorders else None
     own = task.train(trainings, models, after_epoch, note) or [{} for _ in models]
     seconds = (time.perf_counter() - begun) / len(trainings)
-    runs = zip(trainings, models, kept, [{**records.tensors(), **each} for each in own], strict=True)
+    runs = zip(
+        trainings, models, kept, [{**records.tensors(), **each} for each in own], strict=True
+    )
     return [_evaluate(*each, seconds) for each in runs]
 
 

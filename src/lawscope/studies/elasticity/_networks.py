@@ -38,13 +38,13 @@ CIFAR_TWO, CIFAR_THREE = "CIFAR-10, K = 2", "CIFAR-10, K = 3"
 CHECKPOINTS = [0, 20, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 4000, 6000, 10_000]
 SHORT_SHAPES = {**SHAPES_WORLD, "steps": 40_000}
 SHORT_CIFAR = {**CIFAR_WORLD, "steps": 40_000, "per_class": 2000}
-TINY_SHAPES = {**SHAPES_WORLD, "steps": 400, "per_class": 40, "every": 2, "probe": 5, "lr": 0.02}
+TINY_SHAPES = {**SHAPES_WORLD, "steps": 320, "per_class": 40, "every": 2, "probe": 5, "lr": 0.02}
 SETTINGS = {
     "worlds": {
         SHAPES: SHAPES_WORLD, CIFAR_TWO: {**CIFAR_WORLD, "classes": [0, 1]},
         CIFAR_THREE: CIFAR_WORLD,
     },
-    "seeds": 10,
+    "seeds": 5,
 }  # fmt: skip
 CPU = {
     "worlds": {
@@ -55,8 +55,8 @@ CPU = {
 }  # fmt: skip
 SMOKE = {"worlds": {SHAPES: TINY_SHAPES}, "seeds": 2}
 DEPARTURES = {
-    "cpu": "40,000 steps instead of 100,000 (shapes) and 300,000 (CIFAR-10), and 2000 images a class"
-    " of CIFAR-10, of which validation accuracy stays under 90 %",
+    "cpu": "40,000 steps instead of 100,000 (shapes) and 300,000 (CIFAR-10), and 2000 images a "
+    "class of CIFAR-10, of which validation accuracy stays under 90 %",
     "paper": "LeNet's widths, and our own shapes",
 }
 NO_CIFAR = (

@@ -90,9 +90,8 @@ def figure(numbers: Numbers) -> Figure:
                 axes[0][column].plot(steps, values, style, color=color, ms=3, lw=1, label=label)
             gaps = [each["gap"] for each in row["history"]]
             axes[1][column].plot(steps, gaps, "o-", color=color, ms=3, lw=1)
-        scale = {"xscale": "symlog"}
-        plain_axis(axes[0][column], f"{world}: |Δf(x′)|/|Δf(x)|", legend=7, **scale)
-        plain_axis(axes[1][column], f"{world}: same − other", **scale)
+        plain_axis(axes[0][column], f"{world}: |Δf(x′)|/|Δf(x)|", legend=7, xscale="symlog")
+        plain_axis(axes[1][column], f"{world}: same − other", xscale="symlog")
     label_outside(axes, "step", "")
     return drawing
 

@@ -2,16 +2,16 @@
 
 ``lawscope study run elasticity/estimation``: figure 2 of Zhang et al. 2021. Networks of two
 convolutions and three dense layers, one image a step, lr 0.005: shapes (K = 3) and, where a data
-directory has it, CIFAR-10 (K = 2 and 3); mean logits of 20 test images a class every 20 steps. I- and
-L-model, each network by itself, from the first step on from which U keeps its sign; seeds are first
-weights, order and images drawn.
+directory has it, CIFAR-10 (K = 2 and 3); mean logits of 20 test images a class every 20 steps. I-
+and L-model, each network by itself, the L-model from the first step on from which U keeps its sign;
+seeds are first weights, order and images drawn.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, CIFAR_TWO, SHAPES, of_world, thinned
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from lawscope.theory.elastic_sde.fit import ElasticFit
     from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory
 
-MODELS = ("I", "L")
+Kind = Literal["I", "L"]
+MODELS: tuple[Kind, ...] = ("I", "L")
 SEPARATED = 0.99  # accuracy
 MOST_STEPS = 0.9  # share of steps at which a strength must be the larger
 WINDOW = 151
@@ -58,7 +59,7 @@ def trajectory(records: list[Numbers]) -> ElasticTrajectory:
     return ElasticTrajectory(records[0]["step"], means, rounding=float(np.finfo(np.float32).eps))
 
 
-def fit(records: list[Numbers], model: str, t0: Any = "auto") -> ElasticFit | None:
+def fit(records: list[Numbers], model: Kind, t0: Any = "auto") -> ElasticFit | None:
     """Return the fit of one network or of several; None where t₀ leaves too few steps."""
     from lawscope.errors import LawscopeError
     from lawscope.theory.elastic_sde.fit import fit_elastic
@@ -94,7 +95,7 @@ def estimate(record: Numbers) -> Numbers:
     return found
 
 
-def pooled(records: list[Numbers], model: str) -> Numbers:
+def pooled(records: list[Numbers], model: Kind) -> Numbers:
     """Return the estimates over all trials with their intervals, thinned."""
     found = fit(records, model)
     if found is None:
@@ -142,7 +143,7 @@ def claims_of(world: str) -> tuple[Claim, ...]:
         Claim(
             f"{world}: α̂ > β̂ ({model}-model) at 90 % or more of the steps from t₀ until the "
             "accuracy is 0.99, or to the end",
-            "α̂ lies above β̂ (figure 2)",
+            "α̂ lies above β̂",
             of_world("networks", world, of_model(model, "larger")),
             lambda share: share >= MOST_STEPS,
         )

@@ -1,15 +1,16 @@
 """The LE-ODE with estimated strengths against the training it imitates.
 
 ``lawscope study run elasticity/imitation``: figures 4 and 5 of Zhang et al. 2021. α̂ and β̂ of each
-network of ``elasticity/estimation`` are put into the L-model, once estimated by the I-model and once
-by the L-model, from the class means at t₀ on; RD compares with the genuine class means. t₀ is the
-first step from which U keeps its sign, for both estimates; from t₀ = 0 neither means anything.
+network of ``elasticity/estimation`` are put into the L-model, once estimated by the I-model and
+once by the L-model, from the class means at t₀ on; RD compares with the genuine class means. t₀ is
+the first step from which U keeps its sign, for both estimates; from t₀ = 0 neither means anything.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, CIFAR_TWO, SHAPES, of_world, thinned
@@ -69,10 +70,11 @@ def imitate(record: Numbers) -> Numbers:
     return found
 
 
-def own_logits(means: object) -> object:
+def own_logits(means: Any) -> Any:
+    """Return X^k_k of centred logits, (K, T)."""
     import numpy as np
 
-    return np.diagonal(np.asarray(means), axis1=-2, axis2=-1).T
+    return np.diagonal(means, axis1=-2, axis2=-1).T
 
 
 def late_ratio(row: Numbers) -> float | None:

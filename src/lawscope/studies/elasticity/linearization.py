@@ -10,8 +10,8 @@ class. With φ_k the mean logits of class k, q_k = softmax(φ_k), J_k = diag(q_k
 - residue R = Ψ + Jφ, Ψ_k = e_k − q_k: constant near the start, |R − Ψ(u)|/|Ψ(u)| with
   Ψ(u)_k = e_k − 1/K, and vanishing late, |R|/|Ψ(u)|.
 
-The derivative of e − softmax is −J, so the drift is Θ(−JX + R); equations (15) and (18) of the slides
-as we can read them have +J. The bars come from a first run on other networks, these seeds are fresh.
+The derivative of e − softmax is −J, so the drift is Θ(−JX + R); equations (15) and (18) of the
+slides as we can read them have +J. The bars come from a first run on other networks.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def claims_of(world: str) -> tuple[Claim, ...]:
             lambda error: error < 0.01,
         ),
         Claim(
-            f"{world}: at convergence (loss under 0.01) the residue is under 1 % of its first value",
+            f"{world}: at convergence (loss under 0.01) the residue is under 1 % of the first",
             "around convergence: vanishing residue",
             worst(world, "residue", late),
             lambda size: size < 0.01,
@@ -180,7 +180,7 @@ def claims_of(world: str) -> tuple[Claim, ...]:
 
 
 STUDY = Study(
-    title="Decoupling, linearised drift and residue: small near the start, relative errors → 1 late",
+    title="Decoupled, linearised drift: exact near the start, relative errors → 1 late",
     source="Zhang et al. 2021, justifications for linearization",
     paper="the drift decouples and is linear; the residue is constant early and vanishes late",
     minutes={"smoke": 0.1, "cpu": 3, "paper": 60},

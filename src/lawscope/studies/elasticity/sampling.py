@@ -1,10 +1,10 @@
 """Open questions of the talk: imbalanced classes, mini-batches, and E that is not semi-definite.
 
 ``lawscope study run elasticity/sampling``: "Future works" of Zhang et al. 2021. Networks on shapes
-whose first class has four times as many images as the others, against the L-model with the strengths
-of balanced networks: once with the sampling matrix P whose columns are the shares of the classes,
-once with 1/K. Networks with mini-batches of 8 against those with single images. And the I-model with
-random symmetric E that has a negative eigenvalue, γ = 1/√t, against its prediction.
+whose first class has four times as many images as the others, against the L-model with the
+strengths of balanced networks: once with the sampling matrix P whose columns are the shares of the
+classes, once with 1/K. Networks with mini-batches of 8 against those with single images. And the
+I-model with random symmetric E that has a negative eigenvalue and grows as ∫1/√t.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ PAPER: dict[str, Any] = {
 }  # fmt: skip
 SHORT: Mapping[str, Any] = {**SHORT_SHAPES, "steps": 20_000}
 CPU = {"worlds": worlds(SHORT, 2000)}
-SMOKE = {"worlds": worlds(TINY_SHAPES, 40), "seeds": 2, "matrices": 2, "n": 10, "time": 100}
+SMOKE = {
+    "worlds": worlds({**TINY_SHAPES, "steps": 20}, 40),
+    "seeds": 2,
+    "matrices": 2,
+    "n": 10,
+    "time": 100,
+}
 
 
 def measure(lab: Lab) -> Numbers:
@@ -189,7 +195,7 @@ STUDY = Study(
             lambda found: "; ".join(f"{k} {middle(v):.3g}" for k, v in found.items()),
         ),
         Question(
-            "Do symmetric E with a negative eigenvalue separate with γ = 1/√t too? (share of pairs)",
+            "Do symmetric E ∝ 1/√t with a negative eigenvalue separate too? (share of pairs)",
             collect("matrices", "random E", "pairs"),
             lambda found: "all pairs in {} of {} random E, none in {}".format(
                 sum(v >= SEPARATED for v in found["random E"]), len(found["random E"]),

@@ -3,9 +3,9 @@
 ``lawscope study run elasticity/separation-theorem``: the separation theorem of Zhang et al. 2021.
 K = p = 3, variance of the noise 1/4, class means that begin as standard normal numbers, 50 samples
 a class, the drift of class means, T up to 10⁴; the I-model, the L-model, and random similarity
-matrices H with unit diagonal of rank 9 and 2, each with β = 0, γ, −γ/3. Random numbers: 4 models of
-each kind with 5 draws each, 3 seeds. Every pair of classes goes through a linear program. Nothing is
-trained.
+matrices H with unit diagonal of rank 9 and 2, each with β = 0, γ, −γ/3. Random numbers: 4 models
+of each kind with 5 draws each, 3 seeds. Every pair of classes goes through a linear program; nothing
+is trained.
 
 γ = 0.3/(t ln t) stands for o(1/t): with 2/(t ln t) and β = γ the share of separable pairs falls
 only like (ln t)^c/√t and is not small at any T that can be simulated.
@@ -103,9 +103,9 @@ def rows_of(lab: Lab, seed: int) -> list[Numbers]:
             for part, (gamma, (_, integral)) in enumerate(GAMMAS.items(), 1):
                 row = {"kind": kind, "beta": beta, "gamma": gamma, "part": part, "seed": seed}
                 found.append(row | shares(lab, seed, kind, proportional(factor, integral)))
-    for part, kind, gamma, beta in BREAKERS:
-        row = {"kind": kind, "beta": f"β = {beta:+g}", "gamma": gamma, "part": 0, "breaks": part}
-        draw = constant(GAMMAS[gamma][0], beta)
+    for part, kind, gamma, steady in BREAKERS:
+        row = {"kind": kind, "beta": f"β = {steady:+g}", "gamma": gamma, "part": 0, "breaks": part}
+        draw = constant(GAMMAS[gamma][0], steady)
         found.append({**row, "seed": seed, **shares(lab, seed, kind, draw)})
     for kind in ("I-model", "H of rank 9"):
         for times in (2.0, 1.0, 0.5):
@@ -194,13 +194,11 @@ def last(name: str) -> Callable[[Numbers], float]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    groups: dict[tuple[int, str], list[Numbers]] = {}
-    for row in numbers["rows"]:
-        title = {1: f"γ = {FAST}", 2: f"γ = {SLOW}", 3: "γ = c/t", 0: "conditions on β"}
-        groups.setdefault((row["part"], title[row["part"]]), []).append(row)
+    names = {1: f"γ = {FAST}", 2: f"γ = {SLOW}", 3: "γ = c/t", 0: "conditions on β"}
+    groups = {part: [r for r in numbers["rows"] if r["part"] == part] for part in names}
     title = "Separable pairs of classes under the LE-SDE"
     drawing, axes, places = wrapped(len(groups), title, (4.6, 3.1), columns=2)
-    for axis, ((part, name), rows) in zip(places, sorted(groups.items()), strict=True):
+    for axis, (part, rows) in zip(places, groups.items(), strict=True):
         labels = list(dict.fromkeys(map(legend_of, rows)))
         for label, index in zip(labels, range(len(labels)), strict=True):
             own = [row for row in rows if legend_of(row) == label]
@@ -208,7 +206,7 @@ def figure(numbers: Numbers) -> Figure:
             style = ("-", "--", ":")[index // len(COLOURS)]
             color = COLOURS[index % len(COLOURS)]
             axis.plot(own[0]["times"], mean, f"o{style}", color=color, ms=3, lw=1, label=label)
-        plain_axis(axis, name, legend=6, xscale="log", ylim=(-0.05, 1.05))
+        plain_axis(axis, names[part], legend=6, xscale="log", ylim=(-0.05, 1.05))
     label_outside(axes, "t", "share of separable pairs")
     return drawing
 
