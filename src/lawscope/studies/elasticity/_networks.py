@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lawscope.studies.datasets import ImageData, Samples, samples_of
+from lawscope.studies.figures import plain_axis
 from lawscope.studies.panels import Number, Settings, collect, presets
 from lawscope.studies.plan import FLOPS, Network, Task, Training
-from lawscope.studies.study import Lab, NotTried, Numbers
+from lawscope.studies.study import Axes, Lab, NotTried, Numbers
 from lawscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -251,7 +252,15 @@ def of_world(rows: str, world: str, value: Number) -> Callable[[Numbers], dict[s
     return read
 
 
-def thinned(values: Any, count: int = 100) -> list[float | None]:
+def steps_axis(axis: Axes, title: str, legend: float = 0, **scales: Any) -> None:
+    """Give a panel along training the common look, with few of its long numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    plain_axis(axis, title, legend, **scales)
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=4))
+
+
+def thinned(values: Any, count: int = 60) -> list[float | None]:
     """Return at most so many numbers, evenly along the first axis, to five digits."""
     import numpy as np
 

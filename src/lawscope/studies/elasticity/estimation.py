@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, CIFAR_TWO, SHAPES, of_world, thinned
-from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.figures import COLOURS, grid, label_outside
 from lawscope.studies.panels import yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
@@ -122,7 +122,7 @@ def figure(numbers: Numbers) -> Figure:
                 axis = axes[2 * index + offset][column]
                 if each["t0"] is not None:
                     draw(axis, each, names)
-                plain_axis(axis, f"{world}, {each['model']}-model", legend=7)
+                networks.steps_axis(axis, f"{world}, {each['model']}-model", legend=7)
     label_outside(axes, "step", "")
     return drawing
 

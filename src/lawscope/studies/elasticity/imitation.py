@@ -8,19 +8,19 @@ the first step from which U keeps its sign, for both estimates; from t₀ = 0 ne
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, CIFAR_TWO, SHAPES, of_world, thinned
-from lawscope.studies.elasticity.estimation import MODELS, fit, trajectory
-from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import medians
+from lawscope.studies.elasticity.estimation import MODELS, Kind, fit
+from lawscope.studies.figures import COLOURS, grid, label_outside
+from lawscope.studies.panels import collect, medians
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 WORLDS = (SHAPES, CIFAR_TWO, CIFAR_THREE)
 MOST_STEPS = 0.9
+LATER = 0.05  # of all steps: another start, after the plateau
 
 
 def measure(lab: Lab) -> Numbers:
@@ -37,37 +37,56 @@ def imitate(record: Numbers) -> Numbers:
     """Return RD of both imitations along training, mean over classes; None where one is void."""
     import numpy as np
 
-    from lawscope.errors import LawscopeError
-    from lawscope.theory.elastic_sde.estimate import relative_difference
-
     first = fit([record], "L")
     if first is None or first.voids:
-        return {"t0": None, **dict.fromkeys(MODELS)}
-    genuine = trajectory([record]).means[0, -len(first.steps) :]
-    centred = genuine - genuine.mean(axis=-1, keepdims=True)
+        return {"t0": None, "later": None, **dict.fromkeys(MODELS)}
     found: Numbers = {"t0": first.t0, "steps": thinned(first.steps)}
     curves = {}
     for model in MODELS:
-        own = fit([record], model, first.t0)
-        try:
-            means = None if own is None else own.simulate("L").means[0]
-        except LawscopeError:  # outgrows floating-point numbers, or is void
-            means = None
+        genuine, means = simulate(record, model, first.t0)
+        found["genuine"] = [thinned(each) for each in own_logits(genuine)]
         if means is None:
             found[model] = None
             continue
-        # What is added to all logits of a sample means nothing to softmax, nor to the L-model.
-        imitated = means - means.mean(axis=-1, keepdims=True)
-        curves[model] = relative_difference(centred, imitated).mean(axis=-1)
+        curves[model] = difference(genuine, means)
         found[model] = {
-            "RD": thinned(curves[model]), "late": float(curves[model][-len(means) // 4 :].mean()),
+            "RD": thinned(curves[model]), "late": late(curves[model]),
             "middle": float(curves[model][len(means) // 2]), "last": float(curves[model][-1]),
-            "own": [thinned(each) for each in own_logits(imitated)],
+            "own": [thinned(each) for each in own_logits(means)],
         }  # fmt: skip
-    found["genuine"] = [thinned(each) for each in own_logits(centred)]
     both = len(curves) == len(MODELS)
     found["better"] = float(np.mean(curves["L"] <= curves["I"])) if both else None
+    genuine, means = simulate(record, "L", LATER * record["step"][-1])
+    found["later"] = None if means is None else late(difference(genuine, means))
     return found
+
+
+def simulate(record: Numbers, model: Kind, t0: float) -> tuple[Any, Any]:
+    """Return genuine and imitated class means from t₀ on, centred; None for one that is void.
+
+    What is added to all logits of a sample means nothing to softmax, nor to the L-model.
+    """
+    from lawscope.errors import LawscopeError
+
+    means = record["means"][record["step"] >= t0]
+    genuine = means - means.mean(axis=-1, keepdims=True)
+    own = fit([record], model, t0)
+    try:
+        imitated = None if own is None else own.simulate("L").means[0]
+    except LawscopeError:  # outgrows floating-point numbers, or is void
+        imitated = None
+    return genuine, None if imitated is None else imitated - imitated.mean(-1, keepdims=True)
+
+
+def difference(genuine: Any, imitated: Any) -> Any:
+    from lawscope.theory.elastic_sde.estimate import relative_difference
+
+    return relative_difference(genuine, imitated).mean(axis=-1)
+
+
+def late(curve: Any) -> float:
+    """Return the mean over the last quarter."""
+    return float(curve[-len(curve) // 4 :].mean())
 
 
 def own_logits(means: Any) -> Any:
@@ -100,14 +119,14 @@ def figure(numbers: Numbers) -> Figure:
                 axis.plot(row["steps"], genuine, color=color, lw=1.2, label=f"class {k}")
                 if row[model] is not None:
                     axis.plot(row["steps"], row[model]["own"][k], "--", color=color, lw=1.2)
-            plain_axis(axis, f"{world}: {model}-estimates (dashed)", legend=7)
+            networks.steps_axis(axis, f"{world}: {model}-estimates (dashed)", legend=7)
         axis = axes[2][column]
         for row in rows:
             for model, color in zip(MODELS, COLOURS, strict=False):
                 if row[model] is not None:
                     label = f"{model}-estimates" if row is rows[0] else None
                     axis.plot(row["steps"], row[model]["RD"], color=color, lw=0.8, label=label)
-        plain_axis(axis, f"{world}: RD", legend=7 if rows else 0, ylim=(0, 2.05))
+        networks.steps_axis(axis, f"{world}: RD", legend=7 if rows else 0, ylim=(0, 2.05))
     label_outside(axes, "step", "")
     return drawing
 
@@ -142,18 +161,8 @@ def claims_of(world: str) -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-def late_by_world(numbers: Numbers) -> dict[str, list[float | None]]:
-    found: dict[str, list[float | None]] = {}
-    for row in numbers["networks"]:
-        found.setdefault(row["world"], []).append(of_l(lambda own: own["late"])(row))
-    return found
-
-
-def starts_by_world(numbers: Numbers) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for row in numbers["networks"]:
-        found.setdefault(row["world"], []).append(math.nan if row["t0"] is None else row["t0"])
-    return found
+def by_world(value: Callable[[Numbers], float | None]) -> Callable[[Numbers], Any]:
+    return collect("networks", "{world}", value)
 
 
 STUDY = Study(
@@ -166,8 +175,19 @@ STUDY = Study(
     measure=measure,
     claims=tuple(claim for world in WORLDS for claim in claims_of(world)),
     questions=(
-        Question("How large is RD of the L-estimates in the last quarter?", late_by_world, medians),
-        Question("From which step t₀ on is there an imitation?", starts_by_world, medians),
+        Question(
+            "How large is RD of the L-estimates in the last quarter?",
+            by_world(of_l(lambda found: found["late"])),
+            medians,
+        ),
+        Question(
+            "And when both estimate and imitation begin after the plateau, at 5 % of the steps?",
+            by_world(lambda row: row["later"]),
+            medians,
+        ),
+        Question(
+            "From which step t₀ on is there an imitation?", by_world(lambda row: row["t0"]), medians
+        ),
     ),
     figure=figure,
     departures=networks.DEPARTURES,

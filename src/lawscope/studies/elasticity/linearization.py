@@ -193,6 +193,8 @@ STUDY = Study(
                  at_the_end("decoupled"), medians),
         Question("How large is the relative error of the linearised softmax at the end?",
                  at_the_end("linear"), medians),
+        Question("How large is the residue at the end, of its first value?",
+                 at_the_end("residue"), medians),
         Question("How large is the residue beside the linear term, |R|/|Jφ|, at the end?",
                  at_the_end("share"), medians),
         Question(

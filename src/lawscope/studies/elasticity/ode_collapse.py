@@ -123,7 +123,7 @@ def figure(numbers: Numbers) -> Figure:
             axis.plot([path[0][-1]], [path[1][-1]], "o", color=color, ms=4)
         axis.set_aspect("equal", "datalim")
         plain_axis(axis, f"{world}: mean logits in their plane\nerror {rows[0]['late']:.2f}")
-    plain_axis(along, "trained networks: max |cos + 1/2|", legend=7)
+    networks.steps_axis(along, "trained networks: max |cos + 1/2|", legend=7)
     theory.set_xlabel("t", fontsize=8.5)
     along.set_xlabel("step", fontsize=8.5)
     return drawing

@@ -152,13 +152,14 @@ def figure(numbers: Numbers) -> Figure:
             left.plot(shown["steps"], shown["with_own"][k], "--", color=color, lw=1.2)
             if "without_own" in shown:
                 left.plot(shown["steps"], shown["without_own"][k], ":", color=color, lw=1.2)
-    plain_axis(left, "imbalanced; dashed: with P, dotted: without", legend=7 if shown else 0)
+    words = "imbalanced; dashed: with P, dotted: without"
+    networks.steps_axis(left, words, legend=7 if shown else 0, yscale="symlog")
     worlds_ = list(dict.fromkeys(row["world"] for row in numbers["strengths"]))
     for world, color in zip(worlds_, COLOURS, strict=False):
         for row in (row for row in numbers["strengths"] if row["world"] == world):
             label = world if row["seed"] == 0 else None
             middle_.plot(row["steps"], row["path"], color=color, lw=0.8, label=label)
-    plain_axis(middle_, "U along training", legend=7)
+    networks.steps_axis(middle_, "U along training", legend=7)
     rows = numbers["matrices"]
     right.plot([r["lowest"] for r in rows], [r["pairs"] for r in rows], "o", color=COLOURS[0], ms=3)
     plain_axis(right, "symmetric E, not semi-definite", ylim=(-0.05, 1.05))

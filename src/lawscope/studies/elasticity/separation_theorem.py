@@ -4,8 +4,8 @@
 K = p = 3, variance of the noise 1/4, class means that begin as standard normal numbers, 50 samples
 a class, the drift of class means, T up to 10⁴; the I-model, the L-model, and random similarity
 matrices H with unit diagonal of rank 9 and 2, each with β = 0, γ, −γ/3. Random numbers: 4 models
-of each kind with 5 draws each, 3 seeds. Every pair of classes goes through a linear program; nothing
-is trained.
+of each kind with 5 draws each, 3 seeds. Every pair of classes goes through a linear program;
+nothing is trained.
 
 γ = 0.3/(t ln t) stands for o(1/t): with 2/(t ln t) and β = γ the share of separable pairs falls
 only like (ln t)^c/√t and is not small at any T that can be simulated.
