@@ -184,7 +184,7 @@ def test_euler_and_maruyama_converge_with_order_one(name):
     for count in steps:
         state, h = np.tile(sde.X0.ravel(), (n, 1)), 2 / count
         for i, shock in enumerate(increments.reshape(count, -1, n, wide).sum(axis=1)):
-            state = euler_step(sde.matrix(i * h), state, h, shock)
+            state = euler_step(sde.matrix((i + 0.5) * h), state, h, shock)
         errors.append(np.sqrt(((state - truth) ** 2).mean()))
     order = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
     assert order == pytest.approx(1.0, abs=0.08)
