@@ -150,7 +150,9 @@ def test_a_change_of_sign_voids_the_estimate_until_it_is_over():
     np.testing.assert_allclose(late.A, A[51:] - A[51], atol=1e-9)
     # Where too little is left after the crossing there is no estimate at all.
     assert ls.fit_elastic(run, window=155).voids
-    assert "means moved" not in auto.section().findings[0]
+    assert "against" not in auto.section().findings[0]
+    backwards = ls.fit_elastic(ls.ElasticTrajectory(STEPS, -trajectory(3, "L").means), window=5)
+    assert "class means moved against their labels" in backwards.section().findings[0]
 
 
 @pytest.mark.parametrize(("kind", "lost"), [(np.float64, 40.0), (np.float32, 14.0)])

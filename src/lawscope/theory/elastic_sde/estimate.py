@@ -59,10 +59,10 @@ def measure_modes(
     with np.errstate(divide="ignore", invalid="ignore"):
         for part in parts:
             sizes = np.linalg.norm(part, axis=-1)
-            lost.append(rounding * scale >= LOST * sizes)
             level = np.log(sizes)
             if model == "I" and pooling == "elements":
                 level = np.log(np.abs(part)).mean(axis=-1)
+            lost.append((rounding * scale >= LOST * sizes) | ~np.isfinite(level))
             logs.append(level - level[:, :1])
     return Modes(logs[0], logs[1], np.stack(lost))
 
