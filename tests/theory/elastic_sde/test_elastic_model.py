@@ -84,6 +84,11 @@ def test_closed_forms_solve_the_equation(K, model, pull, q, own):
     np.testing.assert_allclose(sde.mean(times[3]), sde.mean(times)[3], rtol=1e-12)
 
 
+def test_a_thousand_classes_need_no_matrix():
+    sde = ls.ElasticSDE(1.0, -1.0, 1000)
+    assert sde.mean([1.0, 2.0]).shape == (2, 1000, 1000)
+
+
 def test_general_elasticity_and_sampling():
     rng = np.random.default_rng(3)
     E, P = rng.standard_normal((2, 3, 3)), rng.dirichlet([1, 1, 1], 3)
@@ -184,7 +189,7 @@ def test_euler_and_maruyama_converge_with_order_one(name):
     for count in steps:
         state, h = np.tile(sde.X0.ravel(), (n, 1)), 2 / count
         for i, shock in enumerate(increments.reshape(count, -1, n, wide).sum(axis=1)):
-            state = euler_step(sde.matrix(i * h), state, h, shock)
+            state = euler_step(sde.matrix((i + 0.5) * h), state, h, shock)
         errors.append(np.sqrt(((state - truth) ** 2).mean()))
     order = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
     assert order == pytest.approx(1.0, abs=0.08)
@@ -297,6 +302,7 @@ BUILD = partial(ls.ElasticSDE, 1.0, 0.0)
     [
         (lambda: BUILD(1), "K=1 leaves nothing to tell apart"),
         (lambda: BUILD(3, 4), "p = 4 is not K = 3"),
+        (lambda: BUILD(100, drift="sample").sample(1.0, 1), "K·p = 10000 is too large"),
         (lambda: BUILD(3, model="M"), "choose 'I', 'L' or give H"),
         (lambda: BUILD(3, model=np.eye(4)), "model has the shape 4 × 4; it must have 9 × 9"),
         (lambda: BUILD(2, sampling=[[0.5, 0.6], [0.5, 0.5]]), "row 0 sums to 1.1"),

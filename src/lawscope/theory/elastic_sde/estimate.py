@@ -21,7 +21,7 @@ class Modes(NamedTuple):
     Attributes:
         one: log growth since the start of U (L) or of the mean of all classes (I), (trials, T).
         other: of v (L) or of the deviations from that mean (I), (trials, T).
-        lost: where one of the two is below the rounding of the means, (trials, T).
+        lost: where the first, or the second, is below the rounding of the means, (2, trials, T).
     """
 
     one: FloatArray
@@ -55,17 +55,16 @@ def measure_modes(
             (means - centre).reshape(*means.shape[:2], -1),
         )
     scale = np.linalg.norm(means, axis=(2, 3))
-    lost = np.zeros(means.shape[:2], dtype=bool)
-    logs = []
+    logs, lost = [], []
     with np.errstate(divide="ignore", invalid="ignore"):
         for part in parts:
             sizes = np.linalg.norm(part, axis=-1)
-            lost |= rounding * scale >= LOST * sizes
             level = np.log(sizes)
             if model == "I" and pooling == "elements":
                 level = np.log(np.abs(part)).mean(axis=-1)
+            lost.append((rounding * scale >= LOST * sizes) | ~np.isfinite(level))
             logs.append(level - level[:, :1])
-    return Modes(logs[0], logs[1], lost)
+    return Modes(logs[0], logs[1], np.stack(lost))
 
 
 def solve_strengths(modes: Modes, K: int, model: Kind) -> tuple[FloatArray, FloatArray]:
@@ -114,8 +113,8 @@ class TailIndex(NamedTuple):
     """r of a strength that falls as t^−r, NaN where it is void.
 
     Attributes:
-        paper: 1 − the mean of log|A(t)|/log t over the last 1000 steps (Zhang et al. 2021); it
-            moves with the unit of time and the size of A.
+        paper: 1 − the mean of log|A(t)|/log t over the last 1000 steps, at most half of all (Zhang
+            et al. 2021); it moves with the unit of time and the size of A.
         paper_interval: 95 % over trials.
         slope: 1 − the slope of log|A| in log t over the second half of the times; free of scale,
             and at most 1 in the limit, since A then stops growing.
@@ -133,9 +132,8 @@ LAST_STEPS = 1000.0  # that the paper averages over
 
 def estimate_tail(A: FloatArray, steps: FloatArray) -> TailIndex:
     """Return the tail index of the strength whose integral is A, shape (trials, T)."""
-    late = (steps > steps[-1] - LAST_STEPS) & (steps > 1)
-    half = steps >= (steps[0] + steps[-1]) / 2
-    half &= steps > 0
+    half = (steps >= (steps[0] + steps[-1]) / 2) & (steps > 0)
+    late = (steps > steps[-1] - LAST_STEPS) & half & (steps > 1)
     paper = slope = np.full(len(A), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(np.abs(A))

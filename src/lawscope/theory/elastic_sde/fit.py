@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -42,8 +43,8 @@ class ElasticFit(Result):
 
     Attributes:
         model: "I" or "L", whose estimators were used.
-        steps: from t₀ on, shape (S,).
-        A: ∫α since t₀, mean over trials, NaN where it is void, shape (S,).
+        steps: from t₀ on, until a mode is lost in round-off, shape (S,).
+        A: ∫α since t₀, mean over trials, NaN if it is void, shape (S,).
         B: ∫β since t₀, likewise.
         alpha: derivative of A by a Savitzky–Golay filter.
         beta: derivative of B.
@@ -102,11 +103,13 @@ class ElasticFit(Result):
         return "locally elastic" if low > 0 else "not locally elastic" if high < 0 else "undecided"
 
     @checked
-    def simulate(self, model: Kind | None = None) -> ElasticTrajectory:
+    def simulate(self, model: Kind | None = None, filtered: bool = True) -> ElasticTrajectory:
         """Return the class means that the LE-ODE gives with these strengths, from those at t₀.
 
         Args:
             model: "I" or "L"; by default the L-model for logits and the I-model for others.
+            filtered: use α and β as the filter gives them, as the paper does; without it the
+                differences of A and B, whose integrals are exact.
 
         Raises:
             LawscopeError: the estimate is void.
@@ -115,10 +118,18 @@ class ElasticFit(Result):
             raise LawscopeError(f"There is nothing to simulate with: {' '.join(self.voids)}")
         K, p = self.start.shape[1:]
         kind = model or ("L" if p == K else "I")
-        sde = ElasticSDE(self.alpha, self.beta, K, p, kind, start=self.t0, times=self.steps)
+        strengths: tuple[Any, Any] = self.alpha, self.beta
+        if not filtered:
+            strengths = self._slopes(self.A), self._slopes(self.B)
+        sde = ElasticSDE(*strengths, K, p, kind, start=self.t0, times=self.steps)
         means = np.stack([sde.mean(self.steps, X0) for X0 in self.start])
-        settings = {"simulated by": kind, "estimated by": self.model}
+        settings = {"simulated by": kind, "estimated by": self.model, "filtered": filtered}
         return ElasticTrajectory(self.steps, means, self.classes, settings=settings)
+
+    def _slopes(self, values: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the derivative of the straight lines between values at the steps."""
+        slopes, inner = np.diff(values) / np.diff(self.steps), self.steps[1:-1]
+        return lambda t: slopes[np.searchsorted(inner, t, side="right")]
 
     def table(self) -> pd.DataFrame:
         """Return one row per step: strengths with their intervals, RD averaged over classes."""
@@ -300,7 +311,8 @@ def fit_elastic(
     _check_filter(run.steps, window, order)
     voids: list[str] = []
     U = run.U if run.p == run.K else np.empty((0, len(run.steps)))
-    first = _find_start(run, model, t0, window, U, voids)
+    settled = find_sign_change(U) if model == "L" else 0
+    first = _find_start(run, t0, window, U, settled, voids)
     steps = run.steps[first:]
     if len(steps) < window:
         raise LawscopeError(
@@ -308,9 +320,9 @@ def fit_elastic(
             f"earlier, or give window={_odd(len(steps))}."
         )
     modes = measure_modes(run.means[:, first:], model, run.rounding, pooling)
-    modes = _drop_lost(modes, steps, model, voids)
-    A, B = solve_strengths(modes, run.K, model)
-    if voids and "sign" in voids[0]:
+    steps = steps[: _count_known(modes, steps, model, window, voids)]
+    A, B = (each[:, : len(steps)] for each in solve_strengths(modes, run.K, model))
+    if first < settled or modes.lost[..., : len(steps)].any():
         A, B = np.full_like(A, np.nan), np.full_like(B, np.nan)
     spacing = float(np.diff(steps).mean())
     alpha, beta = (_differentiate(each, window, order, spacing) for each in (A, B))
@@ -327,7 +339,7 @@ def fit_elastic(
         recorded=run.steps,
         U=U,
         start=run.means[:, first],
-        genuine=run.own[:, first:].mean(axis=0),
+        genuine=run.own[:, first : first + len(steps)].mean(axis=0),
         imitated=np.full((len(steps), run.K), np.nan),
         difference=np.full((len(steps), run.K), np.nan),
         classes=run.classes,
@@ -337,7 +349,7 @@ def fit_elastic(
     if np.isfinite([found.alpha, found.beta]).all():
         imitated = found.simulate()
         found.imitated[:] = imitated.own.mean(axis=0)
-        apart = relative_difference(run.means[:, first:], imitated.means)
+        apart = relative_difference(run.means[:, first : first + len(steps)], imitated.means)
         found.difference[:] = apart.mean(axis=0)
     return found
 
@@ -371,10 +383,9 @@ def _odd(times: int) -> int:
 
 
 def _find_start(
-    run: ElasticTrajectory, model: str, t0: Any, window: int, U: FloatArray, voids: list[str]
+    run: ElasticTrajectory, t0: Any, window: int, U: FloatArray, settled: int, voids: list[str]
 ) -> int:
-    """Return the index to begin at; an estimate that U voids is said."""
-    settled = find_sign_change(U) if model == "L" else 0
+    """Return the index to begin at; an estimate that U voids before it settled is said."""
     first = settled if t0 == "auto" else int(np.searchsorted(run.steps, float(t0)))
     if t0 == "auto" and len(run.steps) - settled < window:
         first = 0
@@ -389,31 +400,27 @@ def _find_start(
     return first
 
 
-def _drop_lost(modes: Modes, steps: FloatArray, model: str, voids: list[str]) -> Modes:
-    """Return the modes with NaN from where one of them is below the rounding of the means."""
-    lost = modes.lost.any(axis=0)
+def _count_known(modes: Modes, steps: FloatArray, model: str, window: int, voids: list[str]) -> int:
+    """Return how many times come before a mode is lost in round-off; all if too few."""
+    lost = modes.lost
     if not lost.any():
-        return modes
-    since = int(np.argmax(lost))
-    name = "U or v" if model == "L" else "the mean of all classes or the deviations from it"
+        return len(steps)
+    since = int(np.flatnonzero(lost.any(axis=(0, 1)))[0])
+    mean = "the mean of all classes"
+    names = ("U", "v") if model == "L" else (mean, f"what classes differ by from {mean}")
+    gone = " and ".join(name for i, name in enumerate(names) if lost[i, :, since].any())
+    until = "the estimate ends there" if since >= window else "there is no estimate"
     voids.append(
-        f"From step {steps[since]:g} on {name} is lost in round-off: its logarithm is noise; "
-        "record in float64, or use the other model."
+        f"From step {steps[since]:g} on {gone} is lost in round-off, so {until}; record in "
+        "float64, or use the other model."
     )
-    dead = np.arange(len(steps)) >= since
-    one, other = (np.where(dead, np.nan, each) for each in (modes.one, modes.other))
-    return Modes(one, other, modes.lost)
+    return since if since >= window else len(steps)
 
 
 def _differentiate(values: FloatArray, window: int, order: int, spacing: float) -> FloatArray:
-    """Return the derivative by Savitzky and Golay; NaN where the filter meets a NaN."""
+    """Return the derivative by Savitzky and Golay, NaN of a void estimate."""
     from scipy.signal import savgol_filter
 
-    bad = np.flatnonzero(np.isnan(values).any(axis=0))
-    known = int(bad[0]) if len(bad) else values.shape[1]
-    found = np.full_like(values, np.nan)
-    if known >= window:
-        found[:, :known] = savgol_filter(
-            values[:, :known], window, order, deriv=1, delta=spacing, axis=-1
-        )
-    return found
+    if np.isnan(values).any():
+        return values
+    return np.asarray(savgol_filter(values, window, order, deriv=1, delta=spacing, axis=-1))

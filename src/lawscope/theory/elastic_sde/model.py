@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -20,7 +21,8 @@ LEAST_STEPS = 200
 MOST_STEPS = 1_000_000
 EPSILON = float(np.finfo(np.float64).eps)
 ROUNDING = 1e-9  # by which rows of a stochastic matrix may miss 1
-MOST_DIMENSIONS = 10_000  # K·p
+MOST_DIMENSIONS = 1_000_000  # K·p
+MOST_SQUARE = 5_000  # K·p of which matrices are made
 
 
 class Collapse(NamedTuple):
@@ -93,8 +95,7 @@ class ElasticSDE:
         self.K = whole_number("K", K, 2, "leaves nothing to tell apart", MOST_DIMENSIONS)
         wide = self.K if p is None else p
         self.p = whole_number("p", wide, 1, "is no feature", MOST_DIMENSIONS // self.K)
-        self.model = model if isinstance(model, str) else "custom"
-        self.H = self._choose_similarity(model)
+        self.model = self._check_model(model)
         if drift not in get_args(Drift):
             raise LawscopeError(f"drift={drift!r} is not known; choose 'mean' or 'sample'.")
         self.drift = drift
@@ -106,9 +107,8 @@ class ElasticSDE:
         self.sampling = even if sampling is None else self._check_sampling(sampling)
         self.noise = self._check_noise(noise)
         # The own logit is raised, so that classes begin on the right side.
-        drawn = np.random.default_rng(0).standard_normal((self.K, self.p)) + 2 * np.eye(
-            self.K, self.p
-        )
+        drawn = np.random.default_rng(0).standard_normal((self.K, self.p))
+        drawn += 2 * np.eye(self.K, self.p)
         self.X0 = drawn if X0 is None else as_array("X0", X0, (self.K, self.p))
         self.knots = self._check_times(times)
         self._set_elasticity(alpha, beta, elasticity)
@@ -127,6 +127,16 @@ class ElasticSDE:
         """X₀ without what all samples share for ever, which is only in the way of digits."""
         shared = self.exact and self.model == "I" and self.drift == "mean"
         return self.X0 - self.X0.mean(axis=0) if shared else self.X0
+
+    @cached_property
+    def H(self) -> FloatArray:  # noqa: N802
+        """The similarity matrix, shape (K·p, K·p)."""
+        size, K = self._check_square(), self.K
+        if self.model == "I":
+            return np.tile(np.eye(self.p), (K, K))
+        d = directions(K)
+        row = np.einsum("lj,li->jli", d, d) / (1 - 1 / K)
+        return np.tile(row.reshape(K, size), (K, 1))
 
     def matrix(self, t: float) -> FloatArray:
         """Return M(t), shape (K·p, K·p)."""
@@ -189,7 +199,7 @@ class ElasticSDE:
         """Return n samples of every class, begun at the class means.
 
         Under the drift of means their joint law at all the times is drawn exactly. Under a drift of
-        samples the paths are those of Euler and Maruyama, of order 1 since the noise is additive.
+        samples the paths are those of Euler and Maruyama, the drift by its exponential: order 1.
 
         Args:
             t: one time or several, none before the start.
@@ -223,7 +233,7 @@ class ElasticSDE:
             for place, until in zip(order, grid, strict=True):
                 for length in self._choose_steps(now, until, step):
                     shock = np.sqrt(length) * self._draw(generator, (size,))
-                    state = euler_step(self.matrix(now), state, length, shock)
+                    state = euler_step(self.matrix(now + length / 2), state, length, shock)
                     now += length
                 now, found[place] = until, state
         shaped = found.reshape(len(times), size, self.K, self.p)
@@ -350,18 +360,16 @@ class ElasticSDE:
         return np.full((self.K, self.K), others) + np.eye(self.K) * (1 - self.label_noise - others)
 
     def _set_elasticity(self, alpha: Any, beta: Any, elasticity: Any) -> None:
-        if (elasticity is None) == (alpha is None or beta is None):
+        given = [each is not None for each in (alpha, beta, elasticity)]
+        if given not in ([True, True, False], [False, False, True]):
             raise LawscopeError("Give alpha and beta, or elasticity, but not both.")
         self._rates = None
         if elasticity is not None:
-            if alpha is not None or beta is not None:
-                raise LawscopeError("Give alpha and beta, or elasticity, but not both.")
-            shape = (self.K, self.K)
-            matrix = elasticity
+            matrix, shape = elasticity, (self.K, self.K)
             self._elasticity = matrix if callable(matrix) else as_array("elasticity", matrix, shape)
             return
-        a = as_rate("alpha", alpha, self.knots if self.knots.size else None)
-        b = as_rate("beta", beta, self.knots if self.knots.size else None)
+        times = self.knots if self.knots.size else None
+        a, b = as_rate("alpha", alpha, times), as_rate("beta", beta, times)
 
         def two_strengths(t: float) -> FloatArray:
             now = np.array([t])
@@ -381,22 +389,29 @@ class ElasticSDE:
                 lambda t: r * (spill * a(t) + (1 - spill) * b(t)),
             )
 
-    def _choose_similarity(self, model: Any) -> FloatArray:
-        K, p = self.K, self.p
-        if isinstance(model, str):
-            if model == "I":
-                return np.tile(np.eye(p), (K, K))
-            if model == "L":
-                if p != K:
-                    raise LawscopeError(
-                        f"The L-model is of logits, one per class: p = {p} is not K = {K}; leave p "
-                        "out, or use model='I'."
-                    )
-                d = directions(K)
-                row = np.einsum("lj,li->jli", d, d) / (1 - 1 / K)
-                return np.tile(row.reshape(K, K * K), (K, 1))
+    def _check_model(self, model: Any) -> str:
+        if not isinstance(model, str):
+            size = self._check_square()
+            self.H = as_array("model", model, (size, size))
+            return "custom"
+        if model not in ("I", "L"):
             raise LawscopeError(f"model={model!r} is not known; choose 'I', 'L' or give H.")
-        return as_array("model", model, (K * p, K * p))
+        if model == "L" and self.p != self.K:
+            raise LawscopeError(
+                f"The L-model is of logits, one per class: p = {self.p} is not K = {self.K}; leave "
+                "p out, or use model='I'."
+            )
+        return model
+
+    def _check_square(self) -> int:
+        """Return K·p, of which a matrix can be made."""
+        size = self.K * self.p
+        if size > MOST_SQUARE:
+            raise LawscopeError(
+                f"K·p = {size} is too large for a matrix of that size squared; give at most "
+                f"{MOST_SQUARE}, or the I- or L-model with alpha and beta."
+            )
+        return size
 
     def _check_sampling(self, sampling: Any) -> FloatArray:
         P = as_array("sampling", sampling, (self.K, self.K))
@@ -416,6 +431,7 @@ class ElasticSDE:
                 raise LawscopeError(f"noise={S:g} is a variance; give 0 or more.")
             return S
         wide, own = self.K * self.p, S.shape == (self.p, self.p)
+        self._check_square()
         S = as_array("noise", S, (self.p, self.p) if own else (wide, wide))
         if own:
             S = np.asarray(np.kron(np.eye(self.K), S), dtype=np.float64)
@@ -452,8 +468,21 @@ class ElasticSDE:
 
 
 def euler_step(M: FloatArray, X: FloatArray, step: float, shock: FloatArray) -> FloatArray:
-    """Return X + MX·step + shock, for stacked features in rows, shape (n, K·p)."""
-    return np.asarray(X + step * (X @ M.T) + shock)
+    """Return e^{M·step}X + e^{M·step/2}shock: Euler and Maruyama, the drift by its exponential.
+
+    Plain steps X + MX·step + shock have the same order 1, but features that grow by e^{66} lose a
+    factor e^{−½Σ‖M·step‖²} on the way.
+
+    Args:
+        M: the drift in the middle of the step, shape (K·p, K·p).
+        X: stacked features in rows, shape (n, K·p).
+        step: its length.
+        shock: draws of N(0, Σ·step), shape (n, K·p).
+    """
+    from scipy.linalg import expm
+
+    half = expm(M * (step / 2))
+    return np.asarray((X @ half.T + shock) @ half.T)
 
 
 def directions(K: int) -> FloatArray:
