@@ -33,7 +33,7 @@ from lawscope.statistics.distributed import agree, gathered, merges_ranks
 LACKS: dict[Need, str] = {
     "labels": "The loader yields no labels; {law} needs batches (x, y) or dicts with 'labels'.",
     "tokens": "The batches are not token ids of text; {law} needs integer ids (batch, tokens).",
-    "loss": "{law} needs gradients; pass loss=, a function of output and labels.",
+    "loss": "{law} needs a loss; pass loss=, a function of output and labels, as in training.",
     "steps": "{law} follows the steps of a training; attach it to a training loop instead.",
 }
 T = TypeVar("T")
