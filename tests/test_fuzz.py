@@ -23,6 +23,7 @@ from lawscope.laws.registry import all_laws
 
 CASES_PER_PARAMETER = 15
 X, Y = odd_networks.vectors(), odd_networks.labels()
+LOSS = nn.CrossEntropyLoss()
 IDS = [torch.arange(140).reshape(14, 10) * 7 % 23]
 COUNTS = [90, 90, 9, 9]
 
@@ -91,6 +92,7 @@ VALID = {
     "collapse": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "collapse_outlook": lambda: {"labels": Y},
     "collapse_threshold": lambda: {"counts": COUNTS},
+    "elasticity": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "loss": LOSS},
     "fix_classifier": lambda: {"model": odd_networks.plain()},
     "fuzziness": lambda: {"features": X, "labels": Y},
     "next_token": lambda: {"model": odd_networks.language(), "batches": IDS, "control": None},

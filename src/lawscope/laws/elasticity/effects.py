@@ -67,6 +67,11 @@ def measure_steps(
             )
         eta = SHORT * (size or 1.0) / (length or 1.0) if rate is None else rate
         change = _step(function, gradient, eta) - before
+        if not change.isfinite().all():
+            raise LawscopeError(
+                f"A step with rate={eta:.3g} gives NaN or infinite logits; take a smaller one, or "
+                "leave rate= out."
+            )
         if row in looked_at and float(change.norm()):
             half = _step(function, gradient, eta / 2) - before
             curved.append(float((change - 2 * half).norm() / change.norm()))
