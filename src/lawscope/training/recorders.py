@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lawscope.errors import LawscopeError
+from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -29,8 +30,7 @@ class Recorder:
     kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise LawscopeError(f"a recorder needs every=1 or more, got {self.every}.")
+        whole_number("every", self.every, 1, "is not a number of steps")
 
     @property
     def name(self) -> str:
@@ -64,6 +64,10 @@ class LogitMeans(Recorder):
 
     per_class: int = 60
     kind: ClassVar[str] = "logit-means"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("per_class", self.per_class, 1, "is none")
 
     def choose(self, x: Tensor, y: Tensor) -> Batch:
         import torch
@@ -113,6 +117,13 @@ class Records:
     """The records of one training on samples ``x`` and labels ``y``, gathered step by step."""
 
     def __init__(self, recorders: Sequence[Recorder], x: Tensor, y: Tensor) -> None:
+        import torch
+
+        for recorder in recorders if isinstance(recorders, list | tuple) else [recorders]:
+            if not isinstance(recorder, Recorder):
+                raise LawscopeError(f"{recorder!r} is not a recorder; give a list of recorders.")
+        if not (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)):
+            raise LawscopeError("x and y are not tensors of the samples and their labels.")
         self._recorders = recorders
         self._chosen = {recorder.name: recorder.choose(x, y) for recorder in recorders}
         self._rows: dict[str, list[dict[str, float | Tensor]]] = {r.name: [] for r in recorders}

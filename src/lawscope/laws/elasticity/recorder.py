@@ -17,6 +17,7 @@ from lawscope.errors import LawscopeError
 from lawscope.laws.elasticity.measure import measure_probes
 from lawscope.laws.elasticity.probes import Probes
 from lawscope.training.recorders import Recorder
+from lawscope.whole_number import whole_number
 
 KINDS, NUMBERS = ("relative", "signed", "kernel"), ("same", "other", "gap")
 
@@ -42,6 +43,11 @@ class ElasticityRecorder(Recorder):
     probes: int = 8
     classes: int = 10
     kind: ClassVar[str] = "elasticity"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("probes", self.probes, 2, "is too few for a pair")
+        whole_number("classes", self.classes, 2, "is too few to compare")
 
     def choose(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         chosen = Probes(self.probes, self.classes)
