@@ -21,6 +21,7 @@ from rich.table import Table
 from benchmarks import (
     definition,
     elastic,
+    kernel,
     lockstep,
     memory,
     next_token,
@@ -37,6 +38,7 @@ BENCHES = {
     "definition": definition,
     "lockstep": lockstep,
     "elastic": elastic,
+    "kernel": kernel,
     "memory": memory,
     "next-token": next_token,
     "peeled": peeled,

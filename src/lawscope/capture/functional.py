@@ -24,6 +24,9 @@ from lawscope.precision import without_autocast
 
 Weights = dict[str, Tensor]
 Value = Callable[[Weights, Batch], Tensor]
+NOT_FINITE = (
+    "The network gives NaN or infinite logits; look at the weights and inputs before measuring."
+)
 ALONE = 1e-6  # relative difference of logits with and without other samples that is rounding
 
 
@@ -105,10 +108,7 @@ class WeightFunction:
         except LawscopeError as error:
             raise NotApplicableError(str(error)) from error
         if not first.isfinite().all():
-            raise LawscopeError(
-                "The network gives NaN or infinite logits; look at the weights and inputs before "
-                "measuring."
-            )
+            raise LawscopeError(NOT_FINITE)
         if not torch.equal(first, again):
             raise NotApplicableError(
                 "The network gives other logits each time it sees the same samples in eval mode "

@@ -33,7 +33,7 @@ from lawscope.statistics.distributed import agree, gathered, merges_ranks
 LACKS: dict[Need, str] = {
     "labels": "The loader yields no labels; {law} needs batches (x, y) or dicts with 'labels'.",
     "tokens": "The batches are not token ids of text; {law} needs integer ids (batch, tokens).",
-    "loss": "{law} needs gradients; pass loss=, a function of output and labels.",
+    "loss": "{law} needs a loss; pass loss=, a function of output and labels, as in training.",
     "steps": "{law} follows the steps of a training; attach it to a training loop instead.",
 }
 T = TypeVar("T")
@@ -85,8 +85,6 @@ def scan(
         LawscopeError: the data or the network cannot be measured, or a setting is not known.
     """
     check_control(control)
-    if loss is not None and not callable(loss):
-        raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
     names = [laws] if isinstance(laws, str) else all_laws() if laws is None else laws
     if not isinstance(names, Collection) or not names or isinstance(laws, Mapping):
         raise LawscopeError(f"laws={laws!r} names no law; there are {', '.join(all_laws())}.")
@@ -206,6 +204,8 @@ def measure(
 
     Returns the results by law, and why others were skipped; ``strict`` raises that instead.
     """
+    if loss is not None and not callable(loss):
+        raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
     # A mistake of one rank is an error on all of them, not a deadlock of the others.
     merges = any(merges_ranks(getattr(s, "distributed", None)) for _, s in laws.values())
     source = agree(lambda: open_source(model, loader, laws), merges)

@@ -44,7 +44,8 @@ def execute(
     begun = time.perf_counter()
     models = [_prepare(training, starts) for training in trainings]
     kept: list[Kept] = [{} for _ in models]
-    records = Records(trainings[0].recorders)
+    data = samples_of(trainings[0].data)
+    records = Records(trainings[0].recorders, data.x, data.y)
 
     def keep(epoch: int) -> None:
         for training, model, weights in zip(trainings, models, kept, strict=True):

@@ -56,8 +56,8 @@ def measure_steps(
         looked_at: probes whose step is taken at half its length too.
         advance: told of every probe done.
     """
-    before, size = function.logits(), _norm(function.weights)
-    steps, curved = list[Tensor](), [0.0]
+    before, weights = function.logits(), _norm(function.weights)
+    relative, signed, curved = list[Tensor](), list[Tensor](), [0.0]
     for row, gradient in _each_gradient(function, memory):
         length = _norm(gradient)
         if not math.isfinite(length):
@@ -65,21 +65,24 @@ def measure_steps(
                 "The loss of a sample alone has a gradient of NaN or infinity; the loss must be "
                 "one that can be computed of a single sample, as nn.CrossEntropyLoss() is."
             )
-        eta = SHORT * (size or 1.0) / (length or 1.0) if rate is None else rate
+        eta = SHORT * (weights or 1.0) / (length or 1.0) if rate is None else rate
         change = _step(function, gradient, eta) - before
+        if not change.isfinite().all():
+            raise LawscopeError(
+                f"A step with rate={eta:.3g} gives NaN or infinite logits; take a smaller one, or "
+                "leave rate= out."
+            )
         if row in looked_at and float(change.norm()):
             half = _step(function, gradient, eta / 2) - before
             curved.append(float((change - 2 * half).norm() / change.norm()))
-        steps.append(change)
+        own = change[row]
+        size = own.norm() if own.any() else math.nan
+        relative.append(change.norm(dim=1) / size)
+        signed.append(change @ own / size**2)
         advance(1)
-    changes = torch.stack(steps)  # (n, n, K), a step on each row
-    own = torch.diagonal(changes).T  # Δf(x), shape (n, K)
-    lengths = own.norm(dim=1)[:, None]
-    relative = changes.norm(dim=2) / lengths
-    signed = torch.einsum("ijk,ik->ij", changes, own) / lengths.square()
-    nothing = lengths[:, 0] == 0
-    relative[nothing], signed[nothing] = math.nan, math.nan
-    return Effects(relative.cpu().numpy(), signed.cpu().numpy(), max(curved))
+    return Effects(
+        torch.stack(relative).cpu().numpy(), torch.stack(signed).cpu().numpy(), max(curved)
+    )
 
 
 def _each_gradient(function: WeightFunction, memory: int) -> Iterator[tuple[int, Weights]]:

@@ -97,7 +97,7 @@ def multiply_linear_layers(
                 stack.callback(module.register_forward_hook(partial(see, path)).remove)
         leaves = {n: w.detach().requires_grad_() for n, w in function.weights.items()}
         sums = function.compute(leaves, function.groups[0][1]).sum(dim=0).unbind()
-    layers = {p: c[0] for p, c in calls.items() if len(c) == 1 and c[0][0].dim() == 2}
+    layers = {p: c[0] for p, c in calls.items() if len(c) == 1 and c[0][0].shape[:-1] == (count,)}
     edges = [edge for _, edge in layers.values()]
     for column in columns if layers else ():
         found = torch.autograd.grad(sums[column], edges, retain_graph=True, materialize_grads=True)

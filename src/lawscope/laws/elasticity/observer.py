@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from lawscope.capture.functional import NOT_FINITE
+from lawscope.capture.outputs import find_logits
 from lawscope.capture.session import Session
 from lawscope.data.batches import Batch
-from lawscope.errors import NotApplicableError
+from lawscope.errors import LawscopeError, NotApplicableError
 from lawscope.formatting import many, name_some, percent
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import ClassLabels, class_names_of
@@ -55,6 +57,9 @@ class ElasticityObserver(LawObserver[Elasticity]):
 
     def see_output(self, output: Any) -> None:
         assert self.seen is not None
+        logits = find_logits(output)
+        if logits is not None and not logits.isfinite().all():
+            raise LawscopeError(NOT_FINITE)
         self.answers.update(output, self.seen)
 
     def end_pass(self) -> None:

@@ -99,9 +99,9 @@ def _table(result: Elasticity) -> Table:
 
 def _findings(result: Elasticity) -> list[str]:
     names, probes = _names(result), int(result.probes.sum())
+    among = "" if len(names) == len(result.classes) else f", of {len(result.classes)} in the data"
     sentences = [
-        f"Steps were taken on {many(probes, 'probe')} of {len(names)} of "
-        f"{many(len(result.classes), 'class')}."
+        f"Steps were taken on {many(probes, 'probe')} of {many(len(names), 'class')}{among}."
     ]
     off = result.classwise - np.diag(np.full(len(names), np.inf))
     k, most = np.unravel_index(np.argmax(off), off.shape)

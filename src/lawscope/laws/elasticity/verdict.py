@@ -29,7 +29,7 @@ def judge_elasticity(relative: PairGap, excess: PairGap | None) -> tuple[Verdict
     )
     answers = [_exceeds(said, relative)]
     if excess is not None:
-        answers.append(_exceeds("beside a linear classifier the gap is larger by", excess))
+        answers.append(_exceeds("the gap exceeds that of a linear classifier by", excess))
     return decide(answers)
 
 
