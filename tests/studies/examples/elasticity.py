@@ -44,7 +44,15 @@ def estimated(loss, larger, gap):
 
 def imitated(late, last, better):
     rows = [
-        {"world": world, "seed": 0, "t0": 100.0, "better": better, "I": {"late": 1.0}, "later": 0.3}
+        {
+            "world": world,
+            "seed": 0,
+            "t0": 100.0,
+            "better": better,
+            "I": {"late": 1.0},
+            "later": 0.3,
+            "unfiltered": 0.3,
+        }
         | {"L": {"late": late, "middle": 0.5, "last": last}}
         for world in (SHAPES, TWO, THREE)
     ]

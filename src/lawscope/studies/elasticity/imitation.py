@@ -39,7 +39,7 @@ def imitate(record: Numbers) -> Numbers:
 
     first = fit([record], "L")
     if first is None or first.voids:
-        return {"t0": None, "later": None, **dict.fromkeys(MODELS)}
+        return {"t0": None, "later": None, "unfiltered": None, **dict.fromkeys(MODELS)}
     found: Numbers = {"t0": first.t0, "steps": thinned(first.steps)}
     curves = {}
     for model in MODELS:
@@ -56,12 +56,16 @@ def imitate(record: Numbers) -> Numbers:
         }  # fmt: skip
     both = len(curves) == len(MODELS)
     found["better"] = float(np.mean(curves["L"] <= curves["I"])) if both else None
-    genuine, means = simulate(record, "L", LATER * record["step"][-1])
-    found["later"] = None if means is None else late(difference(genuine, means))
+    variants = {
+        "later": simulate(record, "L", LATER * record["step"][-1]),
+        "unfiltered": simulate(record, "L", first.t0, filtered=False),
+    }
+    for name, (genuine, means) in variants.items():
+        found[name] = None if means is None else late(difference(genuine, means))
     return found
 
 
-def simulate(record: Numbers, model: Kind, t0: float) -> tuple[Any, Any]:
+def simulate(record: Numbers, model: Kind, t0: float, *, filtered: bool = True) -> tuple[Any, Any]:
     """Return genuine and imitated class means from t₀ on, centred; None for one that is void.
 
     What is added to all logits of a sample means nothing to softmax, nor to the L-model.
@@ -72,7 +76,7 @@ def simulate(record: Numbers, model: Kind, t0: float) -> tuple[Any, Any]:
     genuine = means - means.mean(axis=-1, keepdims=True)
     own = fit([record], model, t0)
     try:
-        imitated = None if own is None else own.simulate("L").means[0]
+        imitated = None if own is None else own.simulate("L", filtered).means[0]
     except LawscopeError:  # outgrows floating-point numbers, or is void
         imitated = None
     return genuine, None if imitated is None else imitated - imitated.mean(-1, keepdims=True)
@@ -183,6 +187,11 @@ STUDY = Study(
         Question(
             "And when both estimate and imitation begin after the plateau, at 5 % of the steps?",
             by_world(lambda row: row["later"]),
+            medians,
+        ),
+        Question(
+            "And without the filter, which smooths α̂ and β̂ over 3000 steps?",
+            by_world(lambda row: row["unfiltered"]),
             medians,
         ),
         Question(
