@@ -44,7 +44,7 @@ def test_networks_of_all_noises_train_as_one_stack_and_each_as_if_alone():
         torch.testing.assert_close(record["means"], expected["means"], rtol=0, atol=1e-6)
         x, y = networks.probe_of(run.samples, TINY["probe"])
         means = torch.stack([run.network()(x[y == k]).mean(dim=0) for k in range(3)])
-        torch.testing.assert_close(record["means"][-1], means.detach(), rtol=0, atol=1e-5)
+        torch.testing.assert_close(record["means"][-1], means.detach().double(), rtol=0, atol=1e-5)
     first, second = (run.records[networks.TRAJECTORY]["means"][-1] for run in together)
     assert not torch.allclose(first, second, atol=1e-4)
 

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from lawscope.errors import LawscopeError
 from lawscope.training.recipe import Recipe
+from lawscope.training.recorders import average_classes
 
 DRAWN_AHEAD = 1000  # steps
 
@@ -27,7 +28,7 @@ class Trajectories:
     """What S networks said about the same images along their training."""
 
     steps: Tensor  # (T,), of which 0 is before training
-    means: Tensor  # (S, T, K, p), logits by class of the image
+    means: Tensor  # (S, T, K, p), logits by class of the image, float64
     losses: Tensor  # (S, T), cross-entropy
     accuracies: Tensor  # (S, T)
 
@@ -285,8 +286,6 @@ def _starts(parts: Sequence[Tensor]) -> Tensor:
 def _ask(models: Sequence[nn.Module], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean logits by class (S, K, p), loss (S,) and accuracy (S,) on some images."""
     logits = torch.stack([model(x) for model in models])
-    classes = F.one_hot(y).to(logits.dtype)
-    means = (classes / classes.sum(dim=0)).T @ logits
     losses = F.cross_entropy(logits.transpose(1, 2), y.expand(len(models), -1), reduction="none")
     right = (logits.argmax(dim=2) == y).to(logits.dtype)
-    return means, losses.mean(dim=1), right.mean(dim=1)
+    return average_classes(logits, y), losses.mean(dim=1), right.mean(dim=1)

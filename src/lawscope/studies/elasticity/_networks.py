@@ -152,12 +152,9 @@ class LockStep(Task):
 
 def probe_of(data: Samples, per_class: int) -> tuple[Tensor, Tensor]:
     """Return the first test images of each class, with their labels."""
-    import torch
+    from lawscope.training.recorders import LogitMeans
 
-    y = data.y_test
-    firsts = [torch.nonzero(y == label)[:per_class, 0] for label in range(int(y.max()) + 1)]
-    rows = torch.cat(firsts)
-    return data.x_test[rows], y[rows]
+    return LogitMeans(per_class=per_class).choose(data.x_test, data.y_test)
 
 
 @lru_cache(maxsize=1)
