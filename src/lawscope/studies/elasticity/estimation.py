@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, CIFAR_TWO, SHAPES, of_world, thinned
 from lawscope.studies.figures import COLOURS, grid, label_outside
-from lawscope.studies.panels import yes_or_no
+from lawscope.studies.panels import collect, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 if TYPE_CHECKING:
@@ -175,6 +175,11 @@ STUDY = Study(
         *claims_of(CIFAR_THREE),
     ),
     questions=(
+        Question(
+            "Do networks on CIFAR-10 reach the talk's validation accuracy of more than 90 %?",
+            collect("networks", "{world}", "test_accuracy", lambda row: row["world"] != SHAPES),
+            yes_or_no(lambda accuracy: accuracy > 0.9),
+        ),
         Question(
             "Is Â − B̂ of the L-model above 0 at the end, in every network?",
             lambda numbers: {
