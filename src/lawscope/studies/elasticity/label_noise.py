@@ -141,7 +141,8 @@ def overtaking(model: str) -> Claim:
     return Claim(
         f"{model}-model: the tail index of β̂ is above that of α̂ from p = 2/3 on and below it "
         "before (lead of the one that should be larger)",
-        "around p = 2/3 the tail index of β̂ begins to dominate",
+        "around p = 2/3 the tail index of β̂ begins to dominate"
+        + (", in a clear phase transition" if model == "I" else ""),
         collect("networks", LABEL, beyond(model)),
         lambda lead: lead > 0,
         figure="figure 3c" if model == "I" else "figure 3d",
