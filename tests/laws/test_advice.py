@@ -108,6 +108,7 @@ def test_a_backbone_is_known_to_have_learned_by_its_control_alone():
         ((1.6, 1.6, 0.5, 0.5), "Train longer, until the top"),
         ((0.5, 0.5, 1.6, 1.6), "Train the bottom longer or unfreeze it"),
         ((0.9, 0.9, 0.9, 0.9), ""),
+        ((0.5, 1.6), ""),  # three stations, of which the law cannot be told
     ],
 )
 def test_halves_out_of_balance_are_named(gains, begins):

@@ -216,7 +216,7 @@ def _balance(result: Separation, population: Population) -> list[str]:
     """Compare progress per module in the bottom half with the top half."""
     unit, slope = one_of(result.granularity), population.fit.slope
     middle = (len(result.values) - 1) // 2
-    if middle < 1 or not slope < 0 or result.verdict == "holds":
+    if not slope < 0 or result.verdict != "does not hold":
         return []
 
     def progress(c: FloatArray) -> FloatArray:
