@@ -150,6 +150,8 @@ def test_demo_trains_and_reports(lawscope, tmp_path):
     code, out, err = lawscope("demo", "--epochs", 3, "--per-class", 20, "--depth", 5, "--out", "d")
     assert code == 0, err
     assert "5-layer network" in out
+    # The whole training set was measured, of which nothing follows for other images.
+    assert "population" not in out
     assert (tmp_path / "d" / "report.html").exists()
 
 
