@@ -36,7 +36,8 @@ class Source:
 
     Attributes:
         samples: how many there are at most, where that can be known without reading them.
-        classes: how many there are, where that can be known without reading samples.
+        labels: the different ones, where they can be known without reading samples.
+        classes: how many those are.
         label_names: of labels that are text, in the order of their numbers; empty otherwise.
         batches: how many there are, where the data has a length.
         total: how much there is to do, in ``unit``, where that can be known.
@@ -45,6 +46,7 @@ class Source:
 
     kind: Literal["samples", "tokens"] = "samples"
     unit: str = "batch"
+    labels: Tensor | None = None
 
     def __init__(self, data: Any) -> None:
         self.data: Iterable[Any] = self._iterable(data)
@@ -172,7 +174,8 @@ class Source:
             labels = [None if batch.names else batch.labels for batch in found]
         columns = [y.flatten().cpu() for y in labels if y is not None and _are_numbers(y)]
         known = bool(columns) and len(columns) == len(labels)
-        classes = len(torch.cat(columns).unique()) if known else None
+        self.labels = torch.cat(columns).unique() if known else None
+        classes = None if self.labels is None else len(self.labels)
         return samples, classes, _length(data), _length(data)
 
     def _read(self, raws: Iterable[Any]) -> Iterator[Batch]:

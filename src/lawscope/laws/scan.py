@@ -209,6 +209,8 @@ def measure(
     # A mistake of one rank is an error on all of them, not a deadlock of the others.
     merges = any(merges_ranks(getattr(s, "distributed", None)) for _, s in laws.values())
     source = agree(lambda: open_source(model, loader, laws), merges)
+    if merges:
+        _count_classes_of_all(source)
     session = agree(lambda: Session(model, source, mode=mode, show=progress), merges)
     observers = agree(lambda: _observe(session, laws, loss, strict, merges), merges)
     applying = {name: laws[name] for name, observer in observers.items() if not observer.reason}
@@ -267,6 +269,13 @@ def measure(
     if beside and all(observer.reason for observer in beside.values()):
         skipped.setdefault("control", next(iter(beside.values())).reason)
     return results, skipped
+
+
+def _count_classes_of_all(source: Source) -> None:
+    """Count the classes of all ranks: what depends on their number must be the same on each."""
+    shares = [labels for (labels,) in gathered((source.labels,))]
+    known = [labels for labels in shares if labels is not None]
+    source.classes = len(torch.cat(known).unique()) if len(known) == len(shares) else None
 
 
 def _observe(

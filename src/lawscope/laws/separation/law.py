@@ -71,7 +71,8 @@ class SeparationSettings(Settings):
     whole: bool = option(
         False,
         "the data is the whole training set, as in the paper: what is measured is then what there "
-        "is to know, without an interval.",
+        "is to know, without an interval. Samples that the network was trained on say nothing of "
+        "data it never saw.",
     )
     folds: int | None = option(
         None,

@@ -50,9 +50,11 @@ class SeparationObserver(LawObserver[Separation]):
         self.measured: dict[int, Station] = {}
         for station in itertools.chain(*self.candidates.values()):
             self.measured.setdefault(station.operation, station)
-        classes = self._expect_classes()
+        # Not by the first batch: folds would then change with the order of the samples.
+        known = session.source.classes
+        classes = self._count_scores() if known is None else known
         self.few_classes = classes * FOLDS <= MOST_GROUPS
-        folds, self.plan = self._plan_folds(classes)
+        folds, self.plan = self._plan_folds(self._expect_classes())
         self.index = GroupIndex(folds)
         self.parts: dict[int, ClassFuzziness] = {}
         self.widths: dict[int, int] = {}
@@ -170,11 +172,16 @@ class SeparationObserver(LawObserver[Separation]):
         """Guess from the labels of the first batch and the width of the output."""
         if (known := self.session.source.classes) is not None:
             return max(2, known)
-        first, logits = self.classes.first, self.session.output_shape
+        first = self.classes.first
         seen = 0 if first is None else len(first.unique())
+        return max(2, seen, self._count_scores())
+
+    def _count_scores(self) -> int:
+        """Return the width of the output, 0 where it cannot be one score per class."""
+        logits = self.session.output_shape
         width = logits[1] if len(logits) == 2 else 0
         # A backbone's output is wider than there are classes; a thousand is a classifier's most.
-        return max(2, seen, width if width <= 1000 else 0)
+        return width if width <= 1000 else 0
 
     def _plan_folds(self, classes: int) -> tuple[int, Plan]:
         """Return how many folds there are and the plan with them.
