@@ -59,6 +59,7 @@ class Cell:
     samples: int
     trials: int
     make: Callable[[], World]
+    folds: int = 8
 
     @property
     def name(self) -> str:
@@ -95,6 +96,9 @@ def _list_others() -> Iterator[Cell]:
         }
         for world, make in worlds.items():
             yield Cell("others", world, samples, 100, make)
+    for samples in SAMPLES[:3]:  # separation has four folds with more than 50 classes
+        many = partial(make_gaussian, 100, 0, (samples,) * 100)
+        yield Cell("others", "K = 100, four folds", samples, 40, many, folds=4)
 
 
 def _list_real() -> Iterator[Cell]:

@@ -111,7 +111,7 @@ def demo(
         class_names=data.class_names,
         mode=mode,
         # All that it was trained on: of images it never saw these samples say nothing.
-        settings={"separation": {"whole": True}},
+        whole=True,
     )
     trained = f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}"
     outcomes = {"train_accuracy": outcome.accuracy, "train_loss": outcome.loss}

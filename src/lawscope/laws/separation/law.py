@@ -15,7 +15,15 @@ from lawscope.capture.pooling import Pooling, check_pooling
 from lawscope.capture.restore import Mode
 from lawscope.checks import is_list
 from lawscope.errors import LawscopeError
-from lawscope.laws.base import CLASS_NAMES, DISTRIBUTED, Law, Settings, option, with_settings_of
+from lawscope.laws.base import (
+    CLASS_NAMES,
+    DISTRIBUTED,
+    WHOLE,
+    Law,
+    Settings,
+    option,
+    with_settings_of,
+)
 from lawscope.laws.control import Control
 from lawscope.laws.registry import register
 from lawscope.laws.scan import measure_one
@@ -68,12 +76,7 @@ class SeparationSettings(Settings):
     strategy: Literal["held", "scatter", "two-pass"] | None = option(
         None, "force how features are gathered; it never changes the value."
     )
-    whole: bool = option(
-        False,
-        "the data is the whole training set, as in the paper: what is measured is then what there "
-        "is to know, without an interval. Samples that the network was trained on say nothing of "
-        "data it never saw.",
-    )
+    whole: bool = option(False, WHOLE)
     folds: int | None = option(
         None,
         "folds of the jackknife; by default 8, or 4 with more than 50 classes or where 8 would "
