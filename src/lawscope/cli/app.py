@@ -124,7 +124,9 @@ def scan(
             "'blocks.*', or names with commas."
         ),
     ] = "auto",
-    pooling: Annotated[str, _laws("Of token sequences: mean, first, last or flatten.")] = "mean",
+    pooling: Annotated[
+        str, _laws("Of sequences: mean, max, first, last, ends, flatten; of maps: mean, 4x4.")
+    ] = "auto",
     head: Annotated[
         str | None, _laws("The head to measure, where the network has several.")
     ] = None,
