@@ -36,10 +36,15 @@ PRODUCTS = frozenset(
     "scaled_dot_product_attention".split()
 )
 ATTENTION = frozenset({"multi_head_attention_forward", "scaled_dot_product_attention"})
+TIMES = frozenset({"mul", "rmul", "imul"})
 # Functions that scale rows, or deal them out to others, as a graph does with its nodes.
-MIXES = (PRODUCTS - ATTENTION) | frozenset(
-    "mul rmul imul div truediv sub rsub sparse_mm spmm getitem index_select gather index_add "
-    "scatter scatter_add scatter_reduce index_reduce".split()
+MIXES = (
+    (PRODUCTS - ATTENTION)
+    | TIMES
+    | frozenset(
+        "div truediv sub rsub sparse_mm spmm getitem index_select gather index_add "
+        "scatter scatter_add scatter_reduce index_reduce".split()
+    )
 )
 # Functions that ask a tensor for its shape only.
 BLANKS = frozenset(

@@ -44,6 +44,7 @@ class Operation:
     part: bool = False  # another output of the operation it reads from, not a result of its own
     # one of its tensors comes from weights, and is scaled or dealt out to other rows
     mixes: bool = False
+    gates: bool = False  # two or more come from weights, and are multiplied
     weighted: bool = False  # a weight is upstream, or it is one
     recurrent: bool = False  # the same of a recurrent layer
     inner: int = 0  # layers of a recurrent module, which runs them all in one call
@@ -234,6 +235,7 @@ class _Tracer(TorchFunctionMode):
         self.entries: list[_Entry] = []
         self.inside: nn.Module | None = None  # the atomic module being run
         self.activated = ""  # the latest activation in there
+        self.added = False  # inside, two tensors of data were added
         self.entered = 0  # modules so far
         self.calls: Counter[tuple[str, str]] = Counter()
 
@@ -335,6 +337,7 @@ class _Tracer(TorchFunctionMode):
         self.note_product(name, call, args, kwargs, output)
         if self.inside is not None:
             self.activated = operation.activation or self.activated
+            self.added |= operation.kind == "add" and self.adds(args, output)
             return output
         # Writing into a part of a tensor gives nothing back.
         outputs = main_first(args[0] if name == "setitem" else output)
@@ -369,6 +372,7 @@ class _Tracer(TorchFunctionMode):
         matrix = any(o == "weights" and t.dim() > 1 for o, t in zip(origins, given, strict=True))
         # A product of weights alone, as of low rank, is a weight itself.
         kind = kinds.function_kind(name, weighted=matrix and set(origins) != {"weights"})
+        mixes, gates = self.mixing(name, given)
         channels = self.upstream_channels(sources)
         if kind == "weight":
             channels = is_convolution(name)
@@ -379,18 +383,20 @@ class _Tracer(TorchFunctionMode):
             self.path,
             name,
             sources,
-            mixes=self.mixes(name, given),
+            mixes=mixes,
+            gates=gates,
             activation=name if kind == "activation" else "",
             channels_first=channels,
             origin=_joint(kind, origins),
         )
 
-    def mixes(self, name: str, given: list[Tensor]) -> bool:
-        """Return whether one tensor alone comes from weights, beside others or a number."""
+    def mixing(self, name: str, given: list[Tensor]) -> tuple[bool, bool]:
+        """Return whether one tensor alone comes from weights, or several are multiplied."""
         made = [self.made.get(id(tensor)) for tensor in given]
         weighted = sum(m is not None and self.operations[m.position].weighted for m in made)
-        alone = len(given) == 1 and name in kinds.PARTS  # a slice is another thing
-        return name in kinds.MIXES and weighted == 1 and not alone
+        part = len(given) == 1 and name in kinds.PARTS  # a slice is another thing
+        mixes = name in kinds.MIXES and weighted == 1 and not part
+        return mixes, name in kinds.TIMES and weighted > 1
 
     def copy_stream(self, value: Any) -> Tensor | None:
         found = None if self.stream is None else find_stream(value, self.stream)
@@ -410,7 +416,7 @@ class _Tracer(TorchFunctionMode):
         origins = tuple(self.origin(tensor) for tensor in given)
         self.entries.append(_Entry(*entry[:2], source, shape, self.sources(given), origins))
         if len(self.stack) > 1 and kinds.is_atomic(module):
-            self.inside, self.activated = module, ""
+            self.inside, self.activated, self.added = module, "", False
 
     def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         entry = self.entries.pop()
@@ -422,8 +428,9 @@ class _Tracer(TorchFunctionMode):
         atomic = self.inside is module
         if self.inside is not None and not atomic:
             return
+        position = -1
         if atomic:
-            self.add(self.module(module, entry, output), main_first(output))
+            position = self.add(self.module(module, entry, output), main_first(output))
             self.inside = None
         tensor = main_tensor(output)
         operation = None if tensor is None else self.source(tensor)
@@ -440,9 +447,18 @@ class _Tracer(TorchFunctionMode):
                 input_shape=entry.shape,
             )
             self.seen.append(seen)
+            if operation == position and self.operations[position].kind == "add":
+                self.sums[position] = seen
+
+    def adds(self, args: Any, output: Any) -> bool:
+        """Return whether two of the tensors that entered a module were added."""
+        terms = [t for t in tensors_in(args) if id(t) in self.made and self.origin(t) == "data"]
+        return isinstance(output, Tensor) and [t.shape for t in terms].count(output.shape) > 1
 
     def module(self, module: nn.Module, entry: _Entry, output: Any) -> Operation:
         kind = kinds.module_kind(module, bool(self.activated))
+        if kind == "other" and self.added:
+            kind = "add"
         channels = self.upstream_channels(entry.sources)
         if kind in ("weight", "embedding"):
             channels = isinstance(module, nn.modules.conv._ConvNd)
