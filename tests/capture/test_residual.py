@@ -149,8 +149,10 @@ class Turned(nn.Module):
         self.query, self.key, self.out = (nn.Linear(6, 6) for _ in range(3))
 
     def forward(self, x, cos, sin):
-        q, k = (h * cos + h.roll(1, -1) * sin for h in (self.query(x), self.key(x)))
-        return self.out(q * k)
+        def turn(h):
+            return h * cos + torch.cat([-h[:, 3:], h[:, :3]], 1) * sin
+
+        return self.out(turn(self.query(x)) * turn(self.key(x)))
 
 
 class TurnedBlock(nn.Module):
