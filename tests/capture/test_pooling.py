@@ -6,7 +6,7 @@ from tests import cases, oracles
 from torch import nn
 
 import lawscope as ls
-from lawscope.capture.pooling import check_pooling, loses_mask, pool, pool_maps
+from lawscope.capture.pooling import check_pooling, count_features, loses_mask, pool, pool_maps
 from lawscope.errors import LawscopeError
 
 
@@ -122,10 +122,12 @@ def test_maps_are_pooled_as_asked(pooling, by_hand, features):
     assert result.settings["pooling"] == [said] * 2
 
 
-def test_a_grid_is_larger_than_a_map_or_of_other_shape_and_needs_positive_sides():
+def test_a_grid_has_no_more_places_than_a_map_and_positive_sides():
     x = torch.randn(3, 2, 6, 4)
-    assert pool_maps(x, "3x2").shape == (3, 12)
-    assert torch.equal(pool_maps(x, "6x4"), x.flatten(1))
+    assert pool_maps(x, "3x2").shape == (3, count_features("3x2", (2, 6, 4), sequence=False))
+    for whole in ("6x4", "8x8"):
+        assert torch.equal(pool_maps(x, whole), x.flatten(1))
+        assert count_features(whole, (2, 6, 4), sequence=False) == 48
     for wrong in ("0x4", "4", "4x", "x", "axb", "4x4x4"):
         with pytest.raises(LawscopeError, match="is not known; choose auto"):
             check_pooling(wrong)

@@ -57,9 +57,15 @@ def count_features(pooling: Pooling, shape: tuple[int, ...], sequence: bool) -> 
     """Return how many features are left of a sample; of a function's result, an upper bound."""
     if not isinstance(pooling, str) or pooling == "flatten":
         return prod(shape)
-    if grid := GRID.fullmatch(pooling):
-        return shape[0] * int(grid[1]) * int(grid[2])
+    if not sequence and GRID.fullmatch(pooling):
+        return shape[0] * prod(_sides(pooling, shape[1:]))
     return shape[-1] if sequence else shape[0]
+
+
+def _sides(grid: str, positions: tuple[int, ...]) -> tuple[int, int]:
+    """Return the sides of a grid of averages, which has no more than the map itself."""
+    rows, columns = map(int, grid.split("x"))
+    return min(rows, positions[0]), min(columns, positions[1])
 
 
 def loses_mask(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> bool:
@@ -111,15 +117,16 @@ def pool(activations: Tensor, pooling: Pooling, mask: Tensor | None) -> Tensor:
 def pool_maps(activations: Tensor, pooling: Pooling) -> Tensor:
     """Reduce maps (B, C, …) to one feature vector per sample, (B, d).
 
-    "mean" averages all positions, "4x4" those of a map (B, C, H, W) to 4 × 4.
+    "mean" averages all positions, "4x4" those of a map (B, C, H, W) to 4 × 4, or fewer where it
+    has fewer.
     """
     if callable(pooling):
         return _by_function(pooling, activations)
     wide = activations.to(_wide(activations)) if pooling != "flatten" else activations
     if pooling == "mean":
         wide = wide.flatten(2).mean(dim=2)
-    elif grid := GRID.fullmatch(pooling):
-        wide = F.adaptive_avg_pool2d(wide, (int(grid[1]), int(grid[2])))
+    elif pooling != "flatten":
+        wide = F.adaptive_avg_pool2d(wide, _sides(pooling, tuple(wide.shape[2:])))
     return wide.reshape(len(wide), -1)
 
 

@@ -250,8 +250,8 @@ def list_stations(
     asked = {"data": data, "data_dir": data_dir, "size": size, "scale": "-1:1", "mean": None}
     with quiet_warnings(), explain_failures("The network or its data"):
         given = load_data(SimpleNamespace(**few, **asked), model)[0] if data else found.data()
-        table = stations(model, given).table()
-    Console().print(render_frame(table))
+        listed = stations(model, given)
+    Console().print(render_frame(listed.table()), *listed.remarks, sep="\n", markup=False)
 
 
 @app.command()
