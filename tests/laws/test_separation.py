@@ -295,7 +295,7 @@ def test_integer_and_complex_activations_name_the_station():
     [
         ({"uncertainty": "bootstrap"}, "'bootstrap' is not known; choose 'jackknife' or None"),
         ({"weighting": "none"}, "choose 'count'"),
-        ({"pooling": "max"}, "choose mean"),
+        ({"pooling": "median"}, "choose auto"),
         ({"memory": "much"}, "not a size"),
         ({"stations": []}, "is empty"),
         ({"stations": 3}, "stations=3 is not known; choose 'layers'"),

@@ -153,15 +153,20 @@ def eager() -> Iterator[None]:
 def _keep_attributes(module: nn.Module, stack: ExitStack) -> None:
     """Keep attributes, buffers and submodules, and what is in tensors, lists, sets and dicts."""
     attributes = vars(module)
+    kept: list[tuple[Any, Any]] = []
     for value in (attributes, *attributes.values(), *module._buffers.values()):
-        # Emptied first, then filled: the stack is worked from its end.
         if isinstance(value, Tensor):
             stack.callback(_put_back, value, value.detach().clone())
-        elif type(value) is list:
-            stack.callback(value.__setitem__, slice(None), list(value))
-        elif type(value) in (dict, set, OrderedDict, defaultdict):
-            stack.callback(value.update, value.copy())
-            stack.callback(value.clear)
+        elif type(value) in (list, dict, set, OrderedDict, defaultdict):
+            kept.append((value, value.copy()))
+
+    def back() -> None:
+        for container, before in kept:
+            container.clear()
+            container.extend(before) if type(container) is list else container.update(before)
+
+    # One for all containers of a module, which cannot fail to take their own back.
+    stack.callback(back)
 
 
 def _keep_training_state(parameter: nn.Parameter, stack: ExitStack) -> None:

@@ -63,8 +63,11 @@ class SeparationSettings(Settings):
         convert=parse_memory,
     )
     pooling: Pooling = option(
-        "mean",
-        "of token sequences: 'mean', 'first', 'last', 'flatten' or a function.",
+        "auto",
+        "of sequences: 'mean', 'max', 'first', 'last', 'ends' (of a bidirectional layer), "
+        "'flatten', or a function, which is called on feature maps too. 'auto' is 'mean', behind a "
+        "recurrent layer what the network reads of its steps. Maps are flattened; 'mean' averages "
+        "them, and '4x4' does so to 4 × 4.",
         convert=check_pooling,
     )
     weighting: Literal["count", "class"] = option(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from lawscope.capture.pooling import count_features
 from lawscope.capture.session import Session
 from lawscope.capture.stations import GRANULARITIES, Station, select
 from lawscope.capture.taps import Tap
@@ -205,11 +206,10 @@ class SeparationObserver(LawObserver[Separation]):
         if self.distributed and strategy is None and not source.read_once:
             # Ranks must agree whatever their shards look like.
             strategy = "two-pass"
-        pools = self.settings.pooling in ("mean", "first", "last")
         loads = []
         for s in self.measured.values():
-            # An upper bound where a function pools.
-            features = s.shape[-1] if s.sequence and pools else int(np.prod(s.shape))
+            pooling = s.choose_pooling(self.settings.pooling)
+            features = count_features(pooling, s.shape, s.sequence)
             loads.append(Load(s.name, features, s.dtype.itemsize))
         return plan(
             loads,
@@ -260,6 +260,7 @@ class SeparationObserver(LawObserver[Separation]):
                 f"Left out: {many(len(skipped), 'layer')} whose activations have no row per sample "
                 f"({name_some(skipped, 4)})."
             )
+        sentences += self.session.stations.remarks
         unmasked = [s.name for s in chosen if s.operation in self.session.unmasked]
         if unmasked:
             sentences.append(
@@ -273,15 +274,16 @@ class SeparationObserver(LawObserver[Separation]):
         own = self.settings
         strategies = dict(zip(self.measured, self.plan.strategies, strict=True))
         unmasked = self.session.unmasked
-        pooled = getattr(own.pooling, "__name__", str(own.pooling))
+        poolings = [s.choose_pooling(own.pooling) for s in chosen]
         return {
             "samples": samples,
             "passes": self.session.passes,
             "mode": self.session.mode,
             "strategy": [strategies[s.operation] for s in chosen],
             "pooling": [
-                pooled + " (unmasked)" * (s.operation in unmasked) if s.sequence else "flatten"
-                for s in chosen
+                getattr(pooling, "__name__", str(pooling))
+                + " (unmasked)" * (s.operation in unmasked)
+                for s, pooling in zip(chosen, poolings, strict=True)
             ],
             "selector": own.stations,
             "uncertainty": own.uncertainty,
