@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lawscope.arrays import as_native
-from lawscope.data.labels import read_labels
+from lawscope.data.labels import has_values, read_labels
 from lawscope.errors import LawscopeError
 
 if TYPE_CHECKING:
@@ -136,10 +136,10 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def _with_values(tensor: Tensor) -> Tensor:
-    if tensor.is_meta or tensor.layout != torch.strided:
+    if not (has_values(tensor) or tensor.is_quantized):
         raise LawscopeError(
-            "A batch is a sparse tensor, or on the meta device, where it has no values; pass dense "
-            "tensors."
+            "A batch is a sparse or nested tensor, or on the meta device, where it has no values; "
+            "pass dense tensors."
         )
     return tensor
 

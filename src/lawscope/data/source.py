@@ -135,8 +135,10 @@ class Source:
             return [data]
         if _is_pair(data):
             x, y = data
+            if isinstance(x, Tensor):
+                as_batch(x)  # refuses what cannot be cut
             # A column of a table is cut by its index, an array by position.
-            y = y if isinstance(y, Tensor | list | tuple) else np.array(y)
+            y = y if isinstance(y, Tensor | list | tuple | np.ma.MaskedArray) else np.array(y)
             if len(x) != len(y):
                 raise LawscopeError(
                     f"The data has {len(x)} samples and {len(y)} labels; one label per sample is "

@@ -103,6 +103,8 @@ class StopWhenLawHolds:
         session = Session(model, source, mode=settings.get("mode", "eval"))
         observer = SEPARATION.observe(session, SEPARATION.settings.read("separation", own))
         observer.begin_batch(source.peek())
+        if source.classes == 1:
+            raise LawscopeError("The data has one class; the law needs two or more.")
         source.restore()
         self.model, self.loader, self.settings = model, loader, settings
         self.stop, self.report = stop, report
@@ -111,6 +113,7 @@ class StopWhenLawHolds:
 
     def __call__(self, epoch: int) -> bool:
         """Take note that ``epoch`` epochs are done; True when training should stop."""
+        epoch = whole_number("epoch", epoch, 0, "is before the training")
         if epoch >= self.first and epoch % self.every == 0:
             # On all that was given: no statement beyond it is asked for.
             settings = {"uncertainty": None, **self.settings}
