@@ -126,6 +126,13 @@ def as_batch(raw: Any) -> Batch:
     return Batch((raw,), {}, None)
 
 
+def as_raw(batch: Batch, labels: Any = None) -> Any:
+    """Return what :func:`as_batch` would read as this batch, or as one with other labels."""
+    labels = batch.labels if labels is None else labels
+    inputs = (batch.kwargs,) if batch.kwargs else batch.args
+    return inputs[0] if labels is None else (*inputs, labels)
+
+
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """Yield all tensors inside nested tuples, lists and dicts, in order."""
     if isinstance(value, Tensor):
