@@ -95,6 +95,8 @@ class Result:
             LawscopeError: the place cannot be written.
         """
         path = Path(path)
+        if not path.name:
+            raise LawscopeError(f"{path} is a folder; name a file in it, as in report.html.")
         text, arrays = _as_json(self)
         if path.suffix.lower() in (".html", ".htm"):
             from lawscope.report.page import render_page
