@@ -426,3 +426,20 @@ def test_what_a_network_raises_at_inputs_that_fit_is_not_put_on_their_names():
     net.fc = None
     with pytest.raises(ls.LawscopeError, match="raised TypeError: 'NoneType' object is not call"):
         ls.scan(net, [({"x": torch.randn(6, 4)}, torch.arange(6) % 3)])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_samples_on_the_second_axis_are_found_out_where_there_are_as_many_tokens(first):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=first)
+    parts = {
+        "body": nn.TransformerEncoder(layer, 3, enable_nested_tensor=False),
+        "head": nn.Linear(8, cases.CLASSES),
+    }
+    net = cases.Net(lambda net, x: net.head(net.body(x).mean(int(first))), **parts)
+    data = [(torch.randn(24, 24, 8), cases.labels(24))]
+    if first:
+        assert len(ls.separation(net, data, uncertainty=None).values) > 2
+    else:
+        with pytest.raises(LawscopeError, match="samples stand on the second axis"):
+            ls.separation(net, data)

@@ -88,6 +88,7 @@ class Session:
         output = main_tensor(found.output)
         self.output_shape = () if output is None else tuple(output.shape)
         self._overwrites = found.overwrites
+        self._check_first_axis(found.batch)
         if isinstance(source, TokenSource):
             self._find_blocks(source, found)
 
@@ -204,6 +205,17 @@ class Session:
             raise LawscopeError(
                 f"{type(self.model).__name__} is an encoder–decoder; pass task='encoder-decoder' "
                 "and batches with 'input_ids' and 'decoder_input_ids', which measures the decoder."
+            )
+
+    def _check_first_axis(self, looked_at: int) -> None:
+        """Refuse as many tokens as samples, in the order (tokens, samples, …)."""
+        shape = tuple(self.example.main.shape)
+        square = len(shape) > 2 and shape[0] == shape[1] != looked_at
+        if square and self.example.labels is not None and self.output_shape[:1] == shape[:1]:
+            raise LawscopeError(
+                f"The network returns {shape[1]} rows for {looked_at} rows of data of shape "
+                f"{shape}: its samples stand on the second axis. Samples must come first; wrap "
+                "the network so that it turns the axes, or build it with batch_first=True."
             )
 
     def _check_shards(self) -> None:
