@@ -83,8 +83,7 @@ class Session:
             self.example = self._fit(source.few())
         else:
             self.example = self._fit(source.peek())
-        with self._limits(self.example):
-            found, again = self.look(self._trace)
+        found, again = self.look(self._trace)
         _check_samples_first(again or found)
         self.stations: Stations = find_stations(found, again)
         output = main_tensor(found.output)
@@ -161,7 +160,11 @@ class Session:
         """
         before = RandomState()
         try:
-            with restoring(self.model, self.mode) as keeper, keeper:
+            with (
+                self._limits(batch or self.example),
+                restoring(self.model, self.mode) as keeper,
+                keeper,
+            ):
                 if batch is not None:
                     return function(self.model, batch)
                 if self.example.size > EXAMPLE_SAMPLES:

@@ -319,6 +319,11 @@ def run() -> None:
         # The reader of our output has gone (as `| head` does): nothing is left to say.
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # of a file somewhere inside what was named
+        if debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        _leave(f"{where}{error.strerror or error}.")
 
 
 def _leave(sentence: str, code: int = 2) -> None:
