@@ -28,6 +28,7 @@ CASES_PER_PARAMETER = 10
 X, Y = odd_networks.vectors(), odd_networks.labels()
 IDS = [torch.arange(140).reshape(14, 10) * 7 % 23]
 COUNTS = [90, 90, 9, 9]
+MEANS = np.random.default_rng(0).standard_normal((12, 3, 3)) + 2 * np.eye(3)
 
 
 WRONG = {
@@ -95,6 +96,15 @@ VALID = {
     "collapse": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "collapse_outlook": lambda: {"labels": Y},
     "collapse_threshold": lambda: {"counts": COUNTS},
+    "ElasticSDE": lambda: {"alpha": 1.0, "beta": 0.0, "K": 3},
+    "elastic_phases": lambda: {
+        "sde": ls.ElasticSDE(1.0, 0.0, 3, noise=0.1),
+        "times": [1.0, 2.0],
+        "n": 3,
+        "repeats": 2,
+    },
+    "fit_elastic": lambda: {"trajectory": MEANS, "window": 5},
+    "relative_difference": lambda: {"genuine": MEANS, "imitated": MEANS},
     "fix_classifier": lambda: {"model": odd_networks.plain()},
     "fuzziness": lambda: {"features": X, "labels": Y},
     "next_token": lambda: {"model": odd_networks.language(), "batches": IDS, "control": None},
@@ -136,6 +146,8 @@ WORK = {
     "depths",
     "classes",
     "majority",
+    "n",
+    "repeats",
 }
 ENORMOUS = {"10**20", "10**400"}
 
@@ -306,6 +318,8 @@ COMMANDS = {
     "study judge": ["deep.json"],
     "study status": [],
     "study gc": [],
+    "elastic fit": ["means.npz", "--window", "5"],
+    "elastic simulate": ["--times", "1,2", "--samples", "3", "--repeats", "2"],
 }
 WORDS = ["", "nonsense", "-1", "0.5", "nan", "x" * 300, "10" * 30, ".", "gone/file", "~"]
 FILES = {
@@ -363,6 +377,7 @@ def test_wrong_words_on_the_command_line_end_in_a_sentence(
     for name, content in FILES.items():
         Path(name).write_bytes(content)
     np.savez("odd.npz", x=X.numpy().astype(">f8"), y=Y.numpy().astype(np.uint64))
+    np.savez("means.npz", steps=np.arange(12), means=MEANS)
     bad = []
     for arguments in variants(command):
         shown = " ".join(word[:20] for word in arguments)

@@ -35,6 +35,13 @@ from .result import load as load
 from .section import Section as Section
 from .statistics.fuzziness import fuzziness as fuzziness
 from .statistics.prediction_residual import prediction_residual as prediction_residual
+from .theory.elastic_sde.estimate import relative_difference as relative_difference
+from .theory.elastic_sde.fit import ElasticFit as ElasticFit
+from .theory.elastic_sde.fit import fit_elastic as fit_elastic
+from .theory.elastic_sde.model import ElasticSDE as ElasticSDE
+from .theory.elastic_sde.phases import ElasticPhases as ElasticPhases
+from .theory.elastic_sde.phases import elastic_phases as elastic_phases
+from .theory.elastic_sde.trajectory import ElasticTrajectory as ElasticTrajectory
 from .theory.layer_peeled.outlook import CollapseOutlook as CollapseOutlook
 from .theory.layer_peeled.outlook import collapse_outlook as collapse_outlook
 from .theory.layer_peeled.peel import peel as peel

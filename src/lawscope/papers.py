@@ -8,6 +8,11 @@ PAPERS = {
         "terminal phase of deep learning training. Proceedings of the National Academy of "
         "Sciences 117(40), 2020. arXiv:2008.08186."
     ),
+    "elastic": (
+        "Jiayao Zhang, Hua Wang and Weijie J. Su. Imitating deep learning dynamics via locally "
+        "elastic stochastic differential equations. Advances in Neural Information Processing "
+        "Systems 34, 2021. arXiv:2110.05960."
+    ),
     "layer_peeled": (
         "Cong Fang, Hangfeng He, Qi Long and Weijie J. Su. Exploring deep neural networks via "
         "layer-peeled model: Minority collapse in imbalanced training. Proceedings of the National "

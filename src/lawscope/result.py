@@ -31,6 +31,9 @@ _HOMES = (
     "lawscope.remedies.rescue",
     "lawscope.remedies.transfer_balance",
     "lawscope.studies.result",
+    "lawscope.theory.elastic_sde.fit",
+    "lawscope.theory.elastic_sde.phases",
+    "lawscope.theory.elastic_sde.trajectory",
     "lawscope.theory.layer_peeled.local_search",
     "lawscope.theory.layer_peeled.outlook",
     "lawscope.theory.layer_peeled.peeled",
@@ -232,7 +235,7 @@ def _as_json(result: Result) -> tuple[str, dict[str, Any]]:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.safetensors")
+    return path.parent / f"{path.name}.safetensors"  # also where the path is a folder
 
 
 def _is_ours(place: Path) -> bool:

@@ -14,6 +14,7 @@ import typer
 from lawscope._version import __version__
 from lawscope.cli.demo import demo, demo_imbalanced, init
 from lawscope.cli.depth import depth
+from lawscope.cli.elastic import app as elastic_app
 from lawscope.cli.peel import peel
 from lawscope.cli.shared import (
     DEFAULT_OUT,
@@ -40,6 +41,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(study_app)
+app.add_typer(elastic_app)
 
 # Options by what they are about; others have no use for them.
 OF_NEXT_TOKEN = "precision normalization folds every"
