@@ -18,14 +18,27 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import definition, elastic, memory, next_token, overhead, peeled, stacks, vision
+from benchmarks import (
+    definition,
+    elastic,
+    kernel,
+    lockstep,
+    memory,
+    next_token,
+    overhead,
+    peeled,
+    stacks,
+    vision,
+)
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
 BENCHES = {
     "overhead": overhead,
     "definition": definition,
+    "lockstep": lockstep,
     "elastic": elastic,
+    "kernel": kernel,
     "memory": memory,
     "next-token": next_token,
     "peeled": peeled,

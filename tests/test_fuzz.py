@@ -26,6 +26,7 @@ from lawscope.statistics.class_scatter import ClassScatter
 
 CASES_PER_PARAMETER = 10
 X, Y = odd_networks.vectors(), odd_networks.labels()
+LOSS = nn.CrossEntropyLoss()
 IDS = [torch.arange(140).reshape(14, 10) * 7 % 23]
 COUNTS = [90, 90, 9, 9]
 MEANS = np.random.default_rng(0).standard_normal((12, 3, 3)) + 2 * np.eye(3)
@@ -105,6 +106,7 @@ VALID = {
     },
     "fit_elastic": lambda: {"trajectory": MEANS, "window": 5},
     "relative_difference": lambda: {"genuine": MEANS, "imitated": MEANS},
+    "elasticity": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "loss": LOSS},
     "fix_classifier": lambda: {"model": odd_networks.plain()},
     "fuzziness": lambda: {"features": X, "labels": Y},
     "next_token": lambda: {"model": odd_networks.language(), "batches": IDS, "control": None},

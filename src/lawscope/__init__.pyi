@@ -13,6 +13,9 @@ from .laws.base import Settings as Settings
 from .laws.base import option as option
 from .laws.collapse.law import collapse as collapse
 from .laws.collapse.result import Collapse as Collapse
+from .laws.elasticity.law import elasticity as elasticity
+from .laws.elasticity.recorder import ElasticityRecorder as ElasticityRecorder
+from .laws.elasticity.result import Elasticity as Elasticity
 from .laws.line import LineFit as LineFit
 from .laws.next_token.law import next_token as next_token
 from .laws.next_token.result import NextToken as NextToken
@@ -48,3 +51,5 @@ from .theory.layer_peeled.peel import peel as peel
 from .theory.layer_peeled.peeled import Peeled as Peeled
 from .theory.layer_peeled.sweep import peel_sweep as peel_sweep
 from .theory.layer_peeled.thresholds import collapse_threshold as collapse_threshold
+from .training.recorders import LogitMeans as LogitMeans
+from .training.recorders import Records as Records

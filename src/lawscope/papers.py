@@ -13,6 +13,10 @@ PAPERS = {
         "elastic stochastic differential equations. Advances in Neural Information Processing "
         "Systems 34, 2021. arXiv:2110.05960."
     ),
+    "elasticity": (
+        "Hangfeng He and Weijie J. Su. The local elasticity of neural networks. International "
+        "Conference on Learning Representations, 2020. arXiv:1910.06943."
+    ),
     "layer_peeled": (
         "Cong Fang, Hangfeng He, Qi Long and Weijie J. Su. Exploring deep neural networks via "
         "layer-peeled model: Minority collapse in imbalanced training. Proceedings of the National "

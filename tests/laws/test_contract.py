@@ -19,11 +19,11 @@ import lawscope as ls
 from lawscope.laws import registry
 
 # Labels index the head: to rename classes is to move its rows, or to give up its answers.
-ROWS_ARE_LABELS = {"collapse"}
+ROWS_ARE_LABELS = {"collapse", "elasticity"}
 ANSWERS = {"accuracy"}
 BY_CLASS = {
     *("classes", "class_names", "counts", "classwise"),
-    *("minority", "class_accuracy", "classifier_cosines", "mean_cosines"),
+    *("minority", "class_accuracy", "classifier_cosines", "mean_cosines", "probed"),
 }
 NOT_NUMBERS = ("settings", "advice", "reason", "provenance")
 
@@ -175,7 +175,7 @@ def test_what_it_needs_is_said_where_it_is_missing(law):
         measure(law, cases.CASES[0].model(), [cases.vectors()], loss=None)
 
 
-@pytest.mark.parametrize("law", ["separation", "collapse", "next_token"])
+@pytest.mark.parametrize("law", ["separation", "collapse", "next_token", "elasticity"])
 def test_help_names_every_setting_in_lines_that_fit(law):
     said = inspect.getdoc(getattr(ls, law)).splitlines()
     assert max(map(len, said)) <= 100
@@ -195,7 +195,7 @@ def _double(batches):
 def test_the_public_list_is_true():
     for name in ls.__all__:
         assert getattr(ls, name) is not None
-    assert {"scan", "separation", "collapse", "next_token", "fuzziness", "peel"} <= set(ls.__all__)
+    assert {"scan", "separation", "collapse", "next_token", "elasticity", "peel"} <= set(ls.__all__)
     assert {"stations", "studies", "load", "__version__"} <= set(ls.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         ls.nothing  # noqa: B018

@@ -20,6 +20,7 @@ from lawscope.statistics.distributed import all_merge
 from lawscope.zoo.networks.language import gpt
 
 WORLD = 2
+LOSS = nn.CrossEntropyLoss()
 STRATEGIES = ("held", "scatter", "two-pass")
 TASKS = {"causal": {}, "masked": {"task": "masked", "mask_token": 39, "special_tokens": [0]}}
 
@@ -63,6 +64,11 @@ def collapse_numbers(found):
     return [*listed, *found.counts, *found.class_accuracy, *found.mean_cosines.ravel()]
 
 
+def elasticity_numbers(found):
+    ends = [end for gap in found.similarities.values() for end in gap.interval["gap"]]
+    return [*ends, found.accuracy, *found.counts, *found.classwise.ravel()]
+
+
 def measure_classes(rank, answers):
     model, x, y = classifier()
     # Shards of different sizes, and the first rank never meets class 3.
@@ -83,6 +89,8 @@ def measure_classes(rank, answers):
     mine = (y < 5) == (rank == 0)
     found = ls.separation(model, (x[mine], y[mine]), distributed=True)
     answers["many classes"] = population_numbers(found.population)
+    found = ls.elasticity(model, [(x, y)], LOSS, distributed=True)
+    answers["elasticity"] = elasticity_numbers(found)
 
 
 def measure_tokens(rank, answers):
@@ -177,6 +185,13 @@ def check_collapse(ranks):
             assert population == pytest.approx(there, rel=1e-9, nan_ok=True)
 
 
+def check_elasticity(ranks):
+    model, x, y = classifier()
+    alone = elasticity_numbers(ls.elasticity(model, (x, y), LOSS))
+    for answers in ranks:
+        assert answers["elasticity"] == pytest.approx(alone, rel=1e-6)
+
+
 def check_text(ranks):
     ids = language_model()[1]
     for task, text in (("causal", ids), ("masked", ids[:41])):
@@ -206,6 +221,7 @@ def test_two_processes_answer_as_one(tmp_path):
     ranks = [pickle.loads((tmp_path / f"{rank}.pickle").read_bytes()) for rank in range(WORLD)]
     check_fuzziness(ranks)
     check_collapse(ranks)
+    check_elasticity(ranks)
     check_text(ranks)
     # A control that fails on one rank is left out on all.
     check_controls(ranks)

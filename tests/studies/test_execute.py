@@ -215,7 +215,7 @@ def test_records_are_stored_with_the_entry():
 
 
 def test_a_recorder_that_never_records_is_a_sentence():
-    with pytest.raises(LawscopeError, match="every=1 or more, got 0"):
+    with pytest.raises(LawscopeError, match="every=0 is not a number of steps"):
         ProgressRecorder(every=0)
 
 

@@ -5,6 +5,7 @@ import torch
 
 from lawscope.studies.collapse._networks import SIMPLEX
 from lawscope.studies.datasets import ImageData, TextData
+from lawscope.studies.elasticity._networks import TINY_SHAPES, trainings_of
 from lawscope.studies.execute import execute
 from lawscope.studies.plan import REVISION, LanguageModelling, Network, Training
 from lawscope.training.recipe import Recipe
@@ -37,6 +38,7 @@ TRAININGS = {
         TextData(window=16, vocabulary=512),
         task=LanguageModelling(),
     ),
+    "lock-step": trainings_of({"seeds": 1}, {**TINY_SHAPES, "steps": 60})[0],
 }
 # Size of all weights and loss after training. Where they change by more than rounding on another
 # processor, stored networks are of the past: raise REVISION and write down what is printed.
@@ -47,6 +49,7 @@ KNOWN = {
     "fixed classifier": (7.531984, 2.182594),
     "residual": (5.484926, 2.324649),
     "language": (9.826164, 5.925326),
+    "lock-step": (8.728868, 1.099163),
 }
 
 

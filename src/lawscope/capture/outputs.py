@@ -37,6 +37,12 @@ def main_tensor(output: Any) -> Tensor | None:
     return next((t for t in map(main_tensor, items) if t is not None), None)
 
 
+def find_logits(output: Any) -> Tensor | None:
+    """Return the scores among a network's outputs: what is called logits, or the main tensor."""
+    named = open_output(output)
+    return main_tensor(named.get("logits", named) if isinstance(named, dict) else named)
+
+
 def main_first(output: Any) -> list[Tensor]:
     """Return the tensors in an output, the one it is about before the others."""
     main = main_tensor(output)

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from lawscope.capture.attach import Watch
 from lawscope.capture.blocks import check_causal, find_stream_blocks
 from lawscope.capture.final_norm import RowNorm, find_final_norm
-from lawscope.capture.outputs import main_tensor, open_output
+from lawscope.capture.outputs import find_logits, main_tensor
 from lawscope.capture.restore import MODES, Mode, eager, restoring, sharded_modules, unwrap
 from lawscope.capture.stations import Stations, find_stations, is_ambiguous, stations_of_stream
 from lawscope.capture.taps import Observer, Reader
@@ -46,6 +46,7 @@ class Session:
         source: its data.
         mode: "train" lets BatchNorm use the statistics of each batch.
         show: progress bar, see :func:`~lawscope.progress.progress`.
+        loss: a function of output and labels, for observers that read or compute gradients.
 
     Attributes:
         model: the network itself.
@@ -65,11 +66,18 @@ class Session:
 
     @checked
     def __init__(
-        self, model: nn.Module, source: Source, *, mode: Mode = "eval", show: bool | None = None
+        self,
+        model: nn.Module,
+        source: Source,
+        *,
+        mode: Mode = "eval",
+        show: bool | None = None,
+        loss: Loss | None = None,
     ) -> None:
         if mode not in MODES:
             raise LawscopeError(f"mode={mode!r} is not known; choose 'eval' or 'train'.")
         self.model, self.source, self.mode, self.show = unwrap(model), source, mode, show
+        self.loss = loss
         self.passes, self.samples = 0, 0
         self.unmasked: set[int] = set()
         self._check_shards()
@@ -80,9 +88,9 @@ class Session:
         self.final_norm, self.final_norm_module = RowNorm(), ""
         if isinstance(source, TokenSource):
             self._check_task(source)
-            self.example = self._fit(source.few())
+            self.example = self.fit(source.few())
         else:
-            self.example = self._fit(source.peek())
+            self.example = self.fit(source.peek())
         found, again = self.look(self._trace)
         _check_samples_first(again or found)
         self.stations: Stations = find_stations(found, again)
@@ -112,7 +120,7 @@ class Session:
         description: str = "measuring",
         after_batch: Callable[[], None] | None = None,
     ) -> None:
-        """Let the data through until no observer has taps; see :func:`run_together`."""
+        """Let the data through until no observer wants a pass; see :func:`run_together`."""
         run_together([(self, observers)], self.source, loss, description, after_batch)
 
     @contextmanager
@@ -219,7 +227,7 @@ class Session:
                 "at once; give each the same number, as DistributedSampler does."
             )
 
-    def _fit(self, batch: Batch, all_logits: bool = False) -> Batch:
+    def fit(self, batch: Batch, all_logits: bool = False) -> Batch:
         """Return the batch as ``forward`` takes it, on the network's device.
 
         Named inputs without a parameter are left out; where none has one, the dict is handed over
@@ -259,7 +267,7 @@ class Session:
             )
             limits = within_limits(self.model, ids)
         memory = memory_error_as_sentence(f"a batch of {on}", remedy)
-        with _explain_errors("network", tuple(batch.main.shape)), limits, memory:
+        with explain_errors("network", tuple(batch.main.shape)), limits, memory:
             yield
 
 
@@ -276,7 +284,7 @@ def _check_samples_first(found: Trace) -> None:
 
 
 @contextmanager
-def _explain_errors(whose: str, shape: tuple[int, ...]) -> Iterator[None]:
+def explain_errors(whose: str, shape: tuple[int, ...]) -> Iterator[None]:
     """Turn whatever the user's network or loss raises into a sentence."""
     try:
         yield
@@ -329,13 +337,14 @@ class _Run:
     def __init__(
         self, session: Session, observers: Sequence[Observer], loss: Loss | None, stack: ExitStack
     ) -> None:
-        self.session, self.observers, self.loss, self.failed = session, observers, loss, False
+        self.session, self.observers, self.failed = session, observers, False
+        self.loss = session.loss if loss is None else loss
         self.reader: Reader
         self.random: RandomState
         self.keeper = stack.enter_context(restoring(session.model, session.mode))
 
     def begin_pass(self) -> bool:
-        """Ask the observers for taps; return whether there are any."""
+        """Ask the observers what they want; return whether any wants a pass."""
         self.reader = Reader(self.session.model, self.observers, self.session.unmasked)
         if self.reader.gradients and self.loss is None:
             raise LawscopeError("Gradients are those of a loss; pass loss=, as in training.")
@@ -350,7 +359,7 @@ class _Run:
         session, reader = self.session, self.reader
         for observer in reader.active:
             observer.begin_batch(batch)
-        fitted = session._fit(batch, all_logits=self.loss is not None)
+        fitted = session.fit(batch, all_logits=self.loss is not None)
         if session._overwrites:
             fitted = fitted.head(fitted.size)  # the data is the user's
         with session._limits(fitted), self.keeper:
@@ -359,7 +368,7 @@ class _Run:
                 with torch.enable_grad():
                     # Copies that are part of the graph, and may be overwritten.
                     output = reader.run(fitted.map(_requiring_grad))
-                    value = _compute_loss(self.loss, output, batch)
+                    value = compute_loss(self.loss, output, batch)
                 reader.backward(value)
             else:
                 output = reader.run(fitted)
@@ -393,14 +402,15 @@ def run_together(
     after_batch: Callable[[], None] | None = None,
     on_failure: Callable[[Session, Exception], None] | None = None,
 ) -> None:
-    """Run the same batches through several networks, until no observer has taps.
+    """Run the same batches through several networks, until no observer wants a pass.
 
     The first network draws random numbers as it would alone; the others, such as an untrained
     control, have a stream of their own, so that interleaving changes nothing. When one of them
     fails, ``on_failure`` is called and it is left out; without that the error is raised.
 
-    For taps on gradients the loss gives a scalar of the network's logits and the labels. In a text
-    these are the logits (n, V) at the tokens measured and the tokens to predict there, (n,).
+    For taps on gradients the loss, by default that of each session, gives a scalar of the
+    network's logits and the labels. In a text these are the logits (n, V) at the tokens measured
+    and the tokens to predict there, (n,).
     """
     try:
         with ExitStack() as stack:
@@ -466,10 +476,9 @@ def _learning(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(False)
 
 
-def _compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
+def compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
     """Return the loss of the logits among a network's outputs and the labels beside them."""
-    named = open_output(output)
-    logits = main_tensor(named.get("logits", named) if isinstance(named, dict) else named)
+    logits = find_logits(output)
     if logits is None:
         raise LawscopeError(
             f"The network returns a {type(output).__name__} without a tensor to compute a loss of."
@@ -478,7 +487,7 @@ def _compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
     if batch.tokens is not None:
         logits = logits.flatten(0, 1)[batch.tokens.rows.to(logits.device)]
         labels = batch.tokens.targets[:, 0]
-    with _explain_errors("loss", tuple(logits.shape)):
+    with explain_errors("loss", tuple(logits.shape)):
         value: object = loss(logits, None if labels is None else labels.to(logits.device))
     if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
         what = f"a {type(value).__name__}"

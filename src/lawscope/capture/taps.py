@@ -66,6 +66,10 @@ class Observer:
         """Return what to read in the coming pass; nothing when done."""
         return ()
 
+    def wants_pass(self) -> bool:
+        """Return whether it wants the coming pass: one without taps may, for batches and output."""
+        return bool(self.taps())
+
     def passes(self) -> int:
         """Return how often the data has to go through; a training loop shows it once."""
         return 1
@@ -99,11 +103,9 @@ class Reader(TorchFunctionMode):
         super().__init__()
         self.model, self.unmasked = model, unmasked
         self.observers: dict[Tap, list[Observer]] = {}
-        self.active: list[Observer] = []  # those with taps
+        self.active = [observer for observer in observers if observer.wants_pass()]
         for observer in observers:
-            taps = observer.taps()
-            self.active += [observer] if taps else []
-            for tap in taps:
+            for tap in observer.taps():
                 self.observers.setdefault(tap, []).append(observer)
         self.taps: dict[Location, list[Tap]] = {}
         for tap in self.observers:

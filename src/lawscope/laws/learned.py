@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from lawscope.arrays import IntArray
-from lawscope.capture.outputs import main_tensor, open_output
+from lawscope.capture.outputs import find_logits
 from lawscope.formatting import percent
 from lawscope.statistics.distributed import gathered
 
@@ -25,8 +25,7 @@ class AnswerCount:
 
     def update(self, output: Any, labels: Tensor) -> None:
         """Add the answers to a batch; the class with the largest score is the answer."""
-        named = open_output(output)
-        scores = main_tensor(named.get("logits", named) if isinstance(named, dict) else named)
+        scores = find_logits(output)
         self.samples += len(labels)
         if scores is None or scores.dim() != 2 or len(scores) != len(labels):
             self.widths.add(0)

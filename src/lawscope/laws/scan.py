@@ -32,7 +32,7 @@ from lawscope.statistics.distributed import agree, gathered, merges_ranks
 LACKS: dict[Need, str] = {
     "labels": "The loader yields no labels; {law} needs batches (x, y) or dicts with 'labels'.",
     "tokens": "The batches are not token ids of text; {law} needs integer ids (batch, tokens).",
-    "loss": "{law} needs gradients; pass loss=, a function of output and labels.",
+    "loss": "{law} needs a loss; pass loss=, a function of output and labels, as in training.",
     "steps": "{law} follows the steps of a training; attach it to a training loop instead.",
 }
 T = TypeVar("T")
@@ -83,8 +83,6 @@ def scan(
         LawscopeError: the data or the network cannot be measured, or a setting is not known.
     """
     check_control(control)
-    if loss is not None and not callable(loss):
-        raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
     names = [laws] if isinstance(laws, str) else all_laws() if laws is None else laws
     if not isinstance(names, Collection) or not names or isinstance(laws, Mapping):
         raise LawscopeError(f"laws={laws!r} names no law; there are {', '.join(all_laws())}.")
@@ -184,10 +182,13 @@ def measure(
 
     Returns the results by law, and why others were skipped; ``strict`` raises that instead.
     """
+    if loss is not None and not callable(loss):
+        raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
     # A mistake of one rank is an error on all of them, not a deadlock of the others.
     merges = any(merges_ranks(getattr(s, "distributed", None)) for _, s in laws.values())
     source = open_share(model, loader, laws) if merges else open_source(model, loader, laws)
-    session = agree(lambda: Session(model, source, mode=mode, show=progress), merges)
+    how: dict[str, Any] = {"mode": mode, "show": progress, "loss": loss}
+    session = agree(lambda: Session(model, source, **how), merges)
     if merges:
         check_same_call(session, laws)
     observers = agree(lambda: _observe(session, laws, loss, strict, merges), merges)
@@ -199,7 +200,7 @@ def measure(
     def open_control() -> tuple[Session, dict[str, _Guarded]]:
         assert control is not None
         untrained = find_control(session.model, control)
-        twin = Session(untrained, source, mode=mode, show=progress)
+        twin = Session(untrained, source, **how)
         return twin, _observe(twin, applying, loss, False, merges)
 
     def leave_out(_: Session, error: Exception) -> None:
@@ -224,8 +225,8 @@ def measure(
             kept |= {name: observers[name].inner for name in applying}
             kept |= {f"control {name}": o.inner for name, o in beside.items() if not o.reason}
             saved = stack.enter_context(agree(lambda: Checkpoint(checkpoint, kept, source), merges))
-        how: dict[str, Any] = {"loss": loss, "after_batch": saved, "on_failure": leave_out}
-        agree(lambda: run_together(together, source, **how), merges)
+        then: dict[str, Any] = {"after_batch": saved, "on_failure": leave_out}
+        agree(lambda: run_together(together, source, **then), merges)
     if saved is not None:
         saved.remove()
     made = [describe_measurement(each.model, source.fingerprint) for each, _ in together]
@@ -288,6 +289,9 @@ class _Guarded(Observer):
 
     def taps(self) -> Sequence[Tap]:
         return [] if self.reason else self.inner.taps()
+
+    def wants_pass(self) -> bool:
+        return not self.reason and self.inner.wants_pass()
 
     def begin_batch(self, batch: Batch) -> None:
         self._try(lambda: self.inner.begin_batch(batch))

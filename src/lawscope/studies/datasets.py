@@ -45,6 +45,8 @@ class Data:
     kind: ClassVar[str] = ""
     # The epochs of a recipe are counted in these.
     unit: ClassVar[str] = "epochs"
+    # In which the networks of one stack may differ.
+    varying: ClassVar[tuple[str, ...]] = ("seed",)
 
     @property
     def source(self) -> str:

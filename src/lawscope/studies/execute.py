@@ -6,6 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,9 @@ from lawscope.studies.plan import Training
 from lawscope.studies.registry import PREPARATIONS, import_families
 from lawscope.training.optimizers import OPTIMIZERS
 from lawscope.training.recorders import Records
+
+if TYPE_CHECKING:
+    from lawscope.training.recorders import Record
 
 # Weights by the epoch after which they are.
 Kept = dict[int, dict[str, Tensor]]
@@ -40,7 +44,8 @@ def execute(
     begun = time.perf_counter()
     models = [_prepare(training, starts) for training in trainings]
     kept: list[Kept] = [{} for _ in models]
-    records = Records(trainings[0].recorders)
+    data = samples_of(trainings[0].data)
+    records = Records(trainings[0].recorders, data.x, data.y)
 
     def keep(epoch: int) -> None:
         for training, model, weights in zip(trainings, models, kept, strict=True):
@@ -52,10 +57,13 @@ def execute(
         tick(len(models))
 
     keep(0)
-    task.train(trainings, models, after_epoch, records.note if trainings[0].recorders else None)
+    note = records.note if trainings[0].recorders else None
+    own = task.train(trainings, models, after_epoch, note) or [{} for _ in models]
     seconds = (time.perf_counter() - begun) / len(trainings)
-    runs = zip(trainings, models, kept, strict=True)
-    return [_evaluate(*each, seconds, records) for each in runs]
+    runs = zip(
+        trainings, models, kept, [{**records.tensors(), **each} for each in own], strict=True
+    )
+    return [_evaluate(*each, seconds) for each in runs]
 
 
 def estimate_seconds(training: Training) -> float:
@@ -89,9 +97,13 @@ def _prepare(training: Training, starts: Mapping[str, Run]) -> nn.Module:
 
 @torch.no_grad()
 def _evaluate(
-    training: Training, model: nn.Module, kept: Kept, seconds: float, records: Records
+    training: Training,
+    model: nn.Module,
+    kept: Kept,
+    records: Mapping[str, Record],
+    seconds: float,
 ) -> Run:
     data, evaluate = samples_of(training.data), training.task.evaluate
     outcome = evaluate(model, data.x, data.y)
     test = evaluate(model, data.x_test, data.y_test).accuracy if len(data.x_test) else math.nan
-    return Run(training, kept, outcome.loss, outcome.accuracy, test, seconds, records.tensors())
+    return Run(training, kept, outcome.loss, outcome.accuracy, test, seconds, records)

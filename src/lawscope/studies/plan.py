@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from lawscope.training.loop import Trained
-    from lawscope.training.recorders import Note
+    from lawscope.training.recorders import Note, Record
 
     AfterEpoch = Callable[[int], None]
 
@@ -42,8 +42,9 @@ class Task(Protocol):
     """What a network is trained to do; a kind of task is a frozen dataclass.
 
     ``train`` trains networks of one shape in place, deterministically: several as one batched
-    program if the task ``stacks``, otherwise one. ``evaluate`` gives loss and accuracy in eval
-    mode; ``seconds`` is roughly what a training takes on one core, by the weights in matrices.
+    program if the task ``stacks``, otherwise one; what it writes down by itself it returns, one
+    set of records per network. ``evaluate`` gives loss and accuracy in eval mode; ``seconds`` is
+    roughly what a training takes on one core, by the weights in matrices.
     """
 
     kind: ClassVar[str]
@@ -54,7 +55,7 @@ class Task(Protocol):
     def train(
         self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
         note: Note | None,
-    ) -> None: ...  # fmt: skip
+    ) -> Sequence[Mapping[str, Record]] | None: ...  # fmt: skip
     def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained: ...
     def seconds(self, training: Training, weights: int) -> float: ...
 
@@ -234,7 +235,8 @@ class Training:
         del settings["seed"]
         for name in ("lr", "seed", "weight_decay"):
             del settings["recipe"][name]
-        settings["data"][1].pop("seed", None)
+        for name in self.data.varying:
+            settings["data"][1].pop(name, None)
         settings["start"] = self.start is not None
         return json.dumps(settings, sort_keys=True)
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lawscope.errors import LawscopeError
+from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -29,8 +30,7 @@ class Recorder:
     kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise LawscopeError(f"a recorder needs every=1 or more, got {self.every}.")
+        whole_number("every", self.every, 1, "is not a number of steps")
 
     @property
     def name(self) -> str:
@@ -38,37 +38,116 @@ class Recorder:
         settings = ", ".join(f"{name}={value}" for name, value in asdict(self).items())
         return f"{self.kind}({settings})"
 
+    def choose(self, x: Tensor, y: Tensor) -> Batch | None:
+        """Return the samples of the training data to look at; None: those of each step."""
+        return None
+
     def record(
         self, step: int, model: nn.Module, batch: Batch, loss: Tensor
-    ) -> Mapping[str, float]:
-        """Return the numbers of one step, of a model that has its gradients."""
+    ) -> Mapping[str, float | Tensor]:
+        """Return the numbers, or tensors, of one step, of a model that has its gradients.
+
+        ``batch`` is that of the step, or what the recorder chose before the first.
+        """
         raise NotImplementedError
 
 
-class Records:
-    """The records of one training, gathered step by step."""
+@dataclass(frozen=True)
+class LogitMeans(Recorder):
+    """Mean logits of each class over fixed samples in eval mode, ``means`` of shape (K, p).
 
-    def __init__(self, recorders: Sequence[Recorder]) -> None:
+    Of networks in lock-step, whose logits have shape (trials, n, p), it is (trials, K, p).
+
+    Attributes:
+        per_class: how many samples of each class, the first ones of the training data.
+    """
+
+    per_class: int = 60
+    kind: ClassVar[str] = "logit-means"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("per_class", self.per_class, 1, "is none")
+
+    def choose(self, x: Tensor, y: Tensor) -> Batch:
+        import torch
+
+        rows = [(y == label).nonzero()[: self.per_class, 0] for label in y.unique()]
+        return x[torch.cat(rows)], y[torch.cat(rows)]
+
+    def record(
+        self, step: int, model: nn.Module, batch: Batch, loss: Tensor
+    ) -> Mapping[str, float | Tensor]:
+        import torch
+
+        modes = [(module, module.training) for module in model.modules()]
+        try:
+            with torch.no_grad():
+                logits = model.eval()(batch[0])
+        finally:
+            for module, training in modes:
+                module.training = training
+        return {"means": average_classes(logits, batch[1])}
+
+
+def average_classes(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the means of logits (…, n, p) over the classes of labels (n,), (…, K, p), float64."""
+    import torch
+
+    rows = [logits[..., y == label, :].double().mean(dim=-2) for label in y.unique()]
+    return torch.stack(rows, dim=-2)
+
+
+def stack_means(records: Sequence[Record]) -> tuple[Tensor, Tensor]:
+    """Return the steps (T,) and the means (trials, T, K, p) of records of :class:`LogitMeans`.
+
+    One record of networks in lock-step, or one of each network; all at the same steps.
+    """
+    import torch
+
+    for record in records:
+        if not torch.equal(record["step"], records[0]["step"]):
+            raise LawscopeError("the trainings were recorded at different steps; use one every=.")
+    means = [r["means"].movedim(0, -3).reshape(-1, len(r["step"]), *r["means"].shape[-2:])
+             for r in records]  # fmt: skip
+    return records[0]["step"], torch.cat(means)
+
+
+class Records:
+    """The records of one training on samples ``x`` and labels ``y``, gathered step by step."""
+
+    def __init__(self, recorders: Sequence[Recorder], x: Tensor, y: Tensor) -> None:
+        import torch
+
+        for recorder in recorders if isinstance(recorders, list | tuple) else [recorders]:
+            if not isinstance(recorder, Recorder):
+                raise LawscopeError(f"{recorder!r} is not a recorder; give a list of recorders.")
+        if not (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)):
+            raise LawscopeError("x and y are not tensors of the samples and their labels.")
         self._recorders = recorders
-        self._rows: dict[str, list[dict[str, float]]] = {r.name: [] for r in recorders}
+        self._chosen = {recorder.name: recorder.choose(x, y) for recorder in recorders}
+        self._rows: dict[str, list[dict[str, float | Tensor]]] = {r.name: [] for r in recorders}
         self._step = 0
 
     def note(self, model: nn.Module, batch: Batch, loss: Tensor) -> None:
         """Let every recorder that is due write down its numbers; call it once a step."""
         for recorder in self._recorders:
             if self._step % recorder.every == 0:
-                numbers = recorder.record(self._step, model, batch, loss)
+                seen = self._chosen[recorder.name] or batch
+                numbers = recorder.record(self._step, model, seen, loss)
                 self._rows[recorder.name].append({"step": self._step, **numbers})
         self._step += 1
 
     def tensors(self) -> dict[str, Record]:
-        """Return, by the name of the recorder, one float64 vector for each number and ``step``."""
+        """Return, by the name of the recorder, each number and ``step`` as float64, (T, …)."""
         import torch
+
+        def stack(values: Sequence[float | Tensor]) -> Tensor:
+            return torch.stack([torch.as_tensor(v, dtype=torch.float64).cpu() for v in values])
 
         return {
             name: {
-                number: torch.tensor([row[number] for row in rows], dtype=torch.float64)
-                for number in (rows[0] if rows else ())
+                number: stack([row[number] for row in rows]) for number in (rows[0] if rows else ())
             }
             for name, rows in self._rows.items()
         }

@@ -100,10 +100,10 @@ def test_repeated_input_is_a_convolution_of_the_repeated_image():
     torch.testing.assert_close(layer.weight.grad, plain.weight.grad)
 
 
-@pytest.mark.parametrize("kind", ["alexnet", "vgg", "resnet"])
+@pytest.mark.parametrize("kind", ["alexnet", "vgg", "resnet", "lenet"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_of_any_colours_give_logits_and_gradients(kind, channels):
-    options = {} if kind == "resnet" else {"width": 1}
+    options = {"width": 1} if kind in ("alexnet", "vgg") else {}
     network = build(kind, channels=channels, classes=4, **options)
     logits = network(images(channels))
     assert logits.shape == (3, 4)
@@ -160,7 +160,7 @@ def test_padding_does_not_change_what_a_text_encoder_says():
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        ("resnet18", {}, "no network 'resnet18': did you mean resnet?"),
+        ("resnet18", {}, "no network 'resnet18': did you mean resnet or lenet?"),
         ("feedforward", {"dept": 3}, "no option 'dept': did you mean depth?"),
         ("vgg", {"filters": 3}, "has no option 'filters'"),
         ("feedforward", {"depth": 1}, "at least 2"),
@@ -169,6 +169,7 @@ def test_padding_does_not_change_what_a_text_encoder_says():
         ("vgg", {"depth": 16}, "depth must be 11 or 13, got 16"),
         ("vgg", {"size": 28}, "multiple of 32"),
         ("alexnet", {"size": 28}, "multiple of 8"),
+        ("lenet", {"size": 30}, "multiple of 4"),
         ("resnet", {"blocks": (2, 4)}, "2 or 3 layers, got 4"),
         ("resnet", {"blocks": ()}, "at least one block"),
         ("text-encoder", {"depth": 0}, "at least 1, got 0"),

@@ -18,12 +18,15 @@ from lawscope.zoo.images.arrays import Dataset, load_arrays, make_dataset
 from lawscope.zoo.images.cifar import load_cifar10
 from lawscope.zoo.images.folder import load_image_folder
 from lawscope.zoo.images.mnist import FASHION_MNIST, MNIST, load_idx_dataset
+from lawscope.zoo.images.shapes import NAME as SHAPES
+from lawscope.zoo.images.shapes import load_shapes
 
 EMBEDDED = "fashion-mnist-10x10"
 _LOADERS: dict[str, Callable[[str | Path | None], Dataset]] = {
     FASHION_MNIST.name: partial(load_idx_dataset, FASHION_MNIST),
     MNIST.name: partial(load_idx_dataset, MNIST),
     "cifar10": load_cifar10,
+    SHAPES: load_shapes,
 }
 NAMES = (EMBEDDED, *_LOADERS)
 
@@ -37,6 +40,7 @@ def load(name: str, *, data_dir: str | Path | None = None) -> Dataset:
     its canonical address into the cache folder and checked against its SHA-256.
 
     ``fashion-mnist-10x10`` comes with the package: 500 training and 100 test images per class.
+    ``geometric-shapes`` are drawn: see :mod:`lawscope.zoo.images.shapes`.
     """
     if name == EMBEDDED:
         with as_file(files("lawscope.zoo") / "data" / "fashion_mnist_10x10.npz") as path:

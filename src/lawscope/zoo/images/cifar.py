@@ -33,7 +33,17 @@ Batch = tuple[NDArray[np.uint8], IntArray]
 
 
 def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
-    """Read CIFAR-10 from this machine, or download it.
+    """Read CIFAR-10 from this machine, or download it; see :func:`find_cifar10`."""
+    found = find_cifar10(data_dir)
+    if found is not None:
+        return found
+    by_hand = f"put {ARCHIVE} into a folder given by data_dir or LAWSCOPE_DATA"
+    archive = fetch(ADDRESS, cache_dir() / "cifar10", SHA256, "CIFAR-10", by_hand)
+    return _from_batches(archive, _archived(archive))
+
+
+def find_cifar10(data_dir: str | Path | None = None) -> Dataset | None:
+    """Read CIFAR-10 if this machine has it.
 
     In each folder the unpacked ``cifar-10-batches-py`` is preferred, then the archive
     ``cifar-10-python.tar.gz``, then an ``.npz`` file with x_train, y_train, x_test and y_test.
@@ -46,9 +56,7 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
             return _from_batches(folder / ARCHIVE, _archived(folder / ARCHIVE))
         if (dataset := _from_npz(folder)) is not None:
             return dataset
-    by_hand = f"put {ARCHIVE} into a folder given by data_dir or LAWSCOPE_DATA"
-    archive = fetch(ADDRESS, cache_dir() / "cifar10", SHA256, "CIFAR-10", by_hand)
-    return _from_batches(archive, _archived(archive))
+    return None
 
 
 def read_batch(content: bytes, origin: str) -> Batch:

@@ -1,8 +1,8 @@
-"""The convolutional networks of He & Su 2023 for small images: AlexNet-X, VGG-X, residual ones.
+"""Convolutional networks for small images: AlexNet-X, VGG-X, residual ones (He & Su 2023), LeNet.
 
 The first two have BatchNorm and ReLU after every layer but the classifier, as the authors' code
-has, and are measured after each ReLU and before the pooling. All see the colour channels several
-times over.
+has, and are measured after each ReLU and before the pooling. Those of He & Su see the colour
+channels several times over.
 """
 
 from __future__ import annotations
@@ -168,3 +168,24 @@ def resnet(
     parts["flatten"] = nn.Flatten()
     parts["head"] = nn.Linear(width * size * size, classes)
     return nn.Sequential(parts)
+
+
+def lenet(*, channels: int = 1, size: int = 32, classes: int = 3) -> nn.Sequential:
+    """Build two convolutions with pooling and three dense layers, as Zhang et al. 2021 train.
+
+    They call theirs a variant of AlexNet and give no widths; these are LeNet's: 6 and 16 filters,
+    120 and 84 units.
+    """
+    if size < 16 or size % 4:
+        raise ValueError(f"size must be a multiple of 4 and at least 16, got {size}")
+    pixels = (size // 2 - 2) // 2 - 2
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(channels, 6, KERNEL), relu1=nn.ReLU(), pool1=nn.MaxPool2d(2),
+            conv2=nn.Conv2d(6, 16, KERNEL), relu2=nn.ReLU(), pool2=nn.MaxPool2d(2),
+            flatten=nn.Flatten(),
+            dense1=nn.Linear(16 * pixels**2, 120), relu3=nn.ReLU(),
+            dense2=nn.Linear(120, 84), relu4=nn.ReLU(),
+            head=nn.Linear(84, classes),
+        )
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Local elasticity: how far a step on one sample moves others."""

@@ -1,0 +1,100 @@
+"""The effect of one step on one sample upon others.
+
+He & Su 2020, "The local elasticity of neural networks".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lawscope.arrays import FloatArray
+from lawscope.capture.functional import WeightFunction, Weights
+from lawscope.errors import LawscopeError
+from lawscope.laws.elasticity.kernel import blocks_of
+from lawscope.progress import Advance
+
+# Length of a step in lengths of the weights: the effect is linear, and ten digits of it are left.
+SHORT = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What a step on probe x (row) does to probe x′ (column), shape (n, n) each.
+
+    Attributes:
+        relative: |Δf(x′)| / |Δf(x)|; NaN in the rows of probes that have no gradient.
+        signed: ⟨Δf(x′), Δf(x)⟩ / |Δf(x)|², between −relative and relative.
+        nonlinearity: largest |Δ(η) − 2Δ(η/2)| / |Δ(η)| among the probes looked at.
+    """
+
+    relative: FloatArray
+    signed: FloatArray
+    nonlinearity: float
+
+
+def measure_steps(
+    function: WeightFunction,
+    rate: float | None,
+    memory: int,
+    looked_at: Sequence[int],
+    advance: Advance,
+) -> Effects:
+    """Take a step of SGD, θ⁺ = θ − η∇ℓ(x), on every probe and see what it does to all of them.
+
+    With Δf(x′) = f(x′; θ⁺) − f(x′; θ) the relative similarity of He & Su 2020 is
+    |Δf(x′)| / |Δf(x)|, f being all logits.
+
+    Args:
+        function: the network on the probes.
+        rate: η; None takes η = 1e-6 ‖θ‖/‖∇ℓ(x)‖, where the ratio no longer depends on η.
+        memory: bytes of gradients that are held at a time.
+        looked_at: probes whose step is taken at half its length too.
+        advance: told of every probe done.
+    """
+    before, weights = function.logits(), _norm(function.weights)
+    relative, signed, curved = list[Tensor](), list[Tensor](), [0.0]
+    for row, gradient in _each_gradient(function, memory):
+        length = _norm(gradient)
+        if not math.isfinite(length):
+            raise LawscopeError(
+                "The loss of a sample alone has a gradient of NaN or infinity; the loss must be "
+                "one that can be computed of a single sample, as nn.CrossEntropyLoss() is."
+            )
+        eta = SHORT * (weights or 1.0) / (length or 1.0) if rate is None else rate
+        change = _step(function, gradient, eta) - before
+        if not change.isfinite().all():
+            raise LawscopeError(
+                f"A step with rate={eta:.3g} gives NaN or infinite logits; take a smaller one, or "
+                "leave rate= out."
+            )
+        if row in looked_at and float(change.norm()):
+            half = _step(function, gradient, eta / 2) - before
+            curved.append(float((change - 2 * half).norm() / change.norm()))
+        own = change[row]
+        size = own.norm() if own.any() else math.nan
+        relative.append(change.norm(dim=1) / size)
+        signed.append(change @ own / size**2)
+        advance(1)
+    return Effects(
+        torch.stack(relative).cpu().numpy(), torch.stack(signed).cpu().numpy(), max(curved)
+    )
+
+
+def _each_gradient(function: WeightFunction, memory: int) -> Iterator[tuple[int, Weights]]:
+    for rows in blocks_of(len(function.samples), function.weights, memory):
+        found = function.loss_gradients(rows)
+        for place, row in enumerate(rows):
+            yield row, {name: gradient[place] for name, gradient in found.items()}
+
+
+def _step(function: WeightFunction, gradient: Weights, eta: float) -> Tensor:
+    return function.logits({n: w - eta * gradient[n] for n, w in function.weights.items()})
+
+
+def _norm(weights: Weights) -> float:
+    return math.sqrt(sum(float(tensor.square().sum()) for tensor in weights.values()))

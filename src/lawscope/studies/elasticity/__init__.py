@@ -1,0 +1,1 @@
+"""Studies of local elasticity and the LE-SDE (Zhang, Wang & Su 2021)."""

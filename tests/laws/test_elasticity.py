@@ -1,0 +1,384 @@
+"""Local elasticity against optimizers, Jacobians and closed forms; along training; bad input."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests import cases
+from torch import nn
+from torch.nn import functional as F
+
+import lawscope as ls
+from lawscope.capture.functional import WeightFunction
+from lawscope.data.batches import Batch
+from lawscope.laws.elasticity.effects import measure_steps
+from lawscope.laws.elasticity.kernel import compute_kernel, multiply_gradients
+from lawscope.laws.elasticity.probes import Probes
+from lawscope.laws.elasticity.recorder import ElasticityRecorder
+from lawscope.studies.datasets import ImageData, samples_of
+from lawscope.training.recorders import LogitMeans, Records, stack_means
+
+Net = cases.Net
+CLASSES = cases.CLASSES
+
+
+def batch_norm():
+    return nn.Sequential(
+        nn.Linear(6, 9), nn.BatchNorm1d(9), nn.ReLU(inplace=True), nn.Dropout(0.5),
+        nn.Linear(9, CLASSES),
+    )  # fmt: skip
+
+
+def frozen():
+    net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, CLASSES))
+    net[0].weight.requires_grad_(False)
+    return net
+
+
+def reused():
+    inner = nn.Linear(6, 6)
+    return nn.Sequential(inner, nn.Tanh(), inner, nn.Tanh(), nn.Linear(6, CLASSES))
+
+
+def borrowed():
+    """The weight of a linear layer used again outside it."""
+    return Net(
+        lambda net, x: net.head(torch.tanh(net.a(x)) + F.linear(x, net.a.weight)),
+        a=nn.Linear(6, 5), head=nn.Linear(5, CLASSES),
+    )  # fmt: skip
+
+
+def conditional():
+    """Control flow that depends on the data, which vmap cannot run."""
+    return Net(
+        lambda net, x: net.head(net.a(x).relu() if bool(x.abs().sum() > 0) else x),
+        a=nn.Linear(6, 5), head=nn.Linear(5, CLASSES),
+    )  # fmt: skip
+
+
+NETWORKS = [batch_norm, frozen, reused, borrowed, conditional]
+
+
+def make(build):
+    torch.manual_seed(5)
+    net = build()
+    with torch.no_grad():  # running statistics that are not the first ones
+        net.train()(cases.vectors(40))
+    return net
+
+
+def probes(samples=12, x=None):
+    x, y = cases.vectors(samples) if x is None else x, cases.labels(samples)
+    return [Batch((x[i : i + 1],), {}, y[i : i + 1]) for i in range(samples)]
+
+
+def steps(function, rate=None, memory=10**9):
+    with function.running():
+        return measure_steps(function, rate, memory, [0], lambda done: None)
+
+
+@pytest.mark.parametrize("build", NETWORKS)
+def test_a_step_is_that_of_the_optimizer(build):
+    net, rate = make(build), 0.02
+    found = steps(WeightFunction(net, probes(), F.cross_entropy), rate, memory=1)
+    x, y = cases.vectors(12).double(), cases.labels(12)
+    before = copy.deepcopy(net).double().eval()
+    for row in range(12):
+        after = copy.deepcopy(before)
+        optimizer = torch.optim.SGD([p for p in after.parameters() if p.requires_grad], lr=rate)
+        F.cross_entropy(after(x[row : row + 1]), y[row : row + 1]).backward()
+        optimizer.step()
+        with torch.no_grad():
+            change = (after(x) - before(x)).numpy()
+        own = np.linalg.norm(change[row])
+        assert found.relative[row] == pytest.approx(np.linalg.norm(change, axis=1) / own, rel=1e-9)
+        assert found.signed[row] == pytest.approx(change @ change[row] / own**2, abs=1e-9)
+
+
+def jacobians(net):
+    """∂f/∂θ of every sample by brute force, shape (n, K, P)."""
+    net = copy.deepcopy(net).double().eval()
+    weights = [p for p in net.parameters() if p.requires_grad]
+    rows = []
+    for x in cases.vectors(12).double().split(1):
+        parts = [torch.autograd.grad(logit, weights, retain_graph=True) for logit in net(x)[0]]
+        rows.append(torch.stack([torch.cat([g.flatten() for g in part]) for part in parts]))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("build", NETWORKS)
+def test_short_steps_and_the_kernel_come_from_jacobians(build):
+    net = make(build)
+    function = WeightFunction(net, probes(), F.cross_entropy)
+    found = steps(function)
+    jacobian, y = jacobians(net), cases.labels(12)
+    with torch.no_grad():
+        logits = copy.deepcopy(net).double().eval()(cases.vectors(12).double())
+    residual = logits.softmax(dim=1) - F.one_hot(y, CLASSES)
+    # Δf(x′) = −η J(x′) J(x)ᵀ ∂ℓ/∂f(x)
+    change = torch.einsum("jkp,ilp,il->ijk", jacobian, jacobian, residual)
+    own = torch.stack([change[i, i] for i in range(12)])
+    size = own.norm(dim=1)[:, None]
+    assert found.relative == pytest.approx((change.norm(dim=2) / size).numpy(), rel=1e-4)
+    assert found.signed == pytest.approx(
+        (torch.einsum("ijk,ik->ij", change, own) / size**2).numpy(), abs=1e-4
+    )
+    assert found.nonlinearity < 1e-4
+    expected = torch.einsum("icp,jcp->ij", jacobian, jacobian)
+    with function.running():
+        plain = multiply_gradients(function, range(CLASSES), list(function.weights), memory=1)
+        kernel = compute_kernel(function, range(CLASSES))
+    assert plain.numpy() == pytest.approx(expected.numpy(), rel=1e-9)
+    norm = expected.diagonal().sqrt()
+    assert kernel == pytest.approx((expected / norm / norm[:, None]).numpy(), abs=1e-9)
+    assert bool(function.one_by_one) == (build is conditional)
+
+
+def measured(net, x=None, y=None, loss=F.cross_entropy, **settings):
+    x = cases.vectors() if x is None else x
+    return ls.elasticity(net, (x, cases.labels() if y is None else y), loss, **settings)
+
+
+def test_a_linear_classifier_is_as_elastic_as_its_inputs_are_alike():
+    x, y = cases.vectors().double(), cases.labels()
+    found = measured(nn.Linear(6, CLASSES))
+    order = Probes(8, 10)
+    order.update(Batch((x,), {}, y), y)
+    rows = torch.cat([torch.cat([s.main for s in those]) for those in order.found().values()])
+    gram = rows @ rows.T + 1
+    similar = (gram / gram.diagonal()[:, None]).abs().numpy().reshape(4, 8, 4, 8)
+    same = np.mean([s[~np.eye(8, dtype=bool)].mean() for s in (similar[k, :, k] for k in range(4))])
+    other = np.mean([similar[k, :, j].mean() for k in range(4) for j in range(4) if j != k])
+    assert found.relative.same == pytest.approx(same, rel=1e-6)
+    assert found.relative.gap == pytest.approx(same - other, rel=1e-6)
+    assert found.excess.gap == pytest.approx(0, abs=1e-8)
+    assert found.verdict == "does not hold"
+    assert "linear classifier" in found.reason
+
+
+def learn(net, x, y, epochs=10):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x)).split(32):
+            optimizer.zero_grad()
+            F.cross_entropy(net(x[rows]), y[rows]).backward()
+            optimizer.step()
+    return net
+
+
+def test_learning_makes_a_network_elastic():
+    torch.manual_seed(0)
+    data = samples_of(ImageData(per_class=200))
+    net = nn.Sequential(nn.Linear(100, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(),
+                        nn.Linear(64, 10))  # fmt: skip
+    untrained = copy.deepcopy(net)
+    found = ls.elasticity(learn(net, data.x, data.y), (data.x, data.y), F.cross_entropy,
+                          control=untrained, class_names=data.class_names)  # fmt: skip
+    assert found.verdict == "holds"
+    assert found.control.verdict == "does not hold"
+    assert found.relative.interval["gap"][0] > found.control.relative.interval["gap"][1]
+    assert found.kernel.interval["gap"][0] > found.control.kernel.interval["gap"][1]
+    assert found.learned
+    section = found.section()
+    assert section.verdict == "locally elastic"
+    assert not found.warnings
+    assert any("the most of all pairs of classes" in said for said in section.findings)
+
+
+@pytest.mark.parametrize("loss", [
+    nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0, 4.0])),
+    nn.CrossEntropyLoss(reduction="none"),
+    lambda out, y: F.cross_entropy(out, y, reduction="sum", label_smoothing=0.1),
+])  # fmt: skip
+def test_any_loss_of_one_sample_will_do(loss):
+    assert measured(make(batch_norm), loss=loss).relative.interval
+
+
+def test_one_logit_of_two_classes():
+    y = cases.labels() % 2
+    net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1))
+    loss = lambda out, y: F.binary_cross_entropy_with_logits(out[:, 0], y)  # noqa: E731
+    found = measured(net, y=y.float(), loss=loss)
+    assert found.relative.same == pytest.approx(found.signed.same, abs=1)
+    assert len(found.probes) == 2
+
+
+def test_order_and_doubles_do_not_matter():
+    net, x, y = make(batch_norm), cases.vectors(), cases.labels()
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(1)).repeat(2)
+    twice = measured(net, x[order], y[order])
+    once = measured(net)
+    for kind in ("relative", "signed", "kernel"):
+        a, b = getattr(once, kind), getattr(twice, kind)
+        assert a.gap == pytest.approx(b.gap, rel=1e-9)
+        assert a.interval["gap"] == pytest.approx(b.interval["gap"], rel=1e-6)
+
+
+def test_processes_choose_the_probes_that_one_would():
+    x, y = torch.randn(400, 3), torch.arange(400) % 20
+    whole, parts = Probes(3, 6), [Probes(3, 6) for _ in range(2)]
+    whole.update(Batch((x,), {}, y), y)
+    for part, rows in zip(parts, torch.randperm(400).chunk(2), strict=True):
+        for some in rows.split(30):
+            part.update(Batch((x[some],), {}, y[some]), y[some])
+    parts[1].merge(parts[0])
+    found, expected = parts[1].found(), whole.found()
+    assert list(found) == list(expected)
+    assert len(found) == 6
+    for label, those in expected.items():
+        assert [s.main.tolist() for s in found[label]] == [s.main.tolist() for s in those]
+    assert parts[1].counts == whole.counts
+
+
+def test_samples_of_several_lengths_are_probed_together():
+    def pooled(net, x):
+        return net.head(torch.tanh(net.a(x)).mean(dim=1))
+
+    net = Net(pooled, a=nn.Linear(6, 5), head=nn.Linear(5, CLASSES))
+    y = cases.labels(24)
+    long, short = torch.randn(12, 7, 6), torch.randn(12, 4, 6)
+    batches = [(long, y[:12]), (short, y[12:])]
+    found = ls.elasticity(net, batches, F.cross_entropy)
+    assert found.linear is None
+    assert found.relative.interval
+    one_by_one = [
+        (x[None], label[None]) for part in batches for x, label in zip(*part, strict=True)
+    ]
+    again = ls.elasticity(net, one_by_one, F.cross_entropy)
+    assert again.kernel.gap == pytest.approx(found.kernel.gap, rel=1e-9)
+
+
+def still():
+    """A network whose last layer is zero and reads nothing."""
+    net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+    return Net(lambda self, x: self.net(x) * 0, net=net)
+
+
+def all_frozen():
+    return nn.Linear(6, CLASSES).requires_grad_(False)
+
+
+def noisy():
+    return Net(lambda net, x: F.dropout(net.a(x), 0.5, training=True), a=nn.Linear(6, CLASSES))
+
+
+def mixing():
+    return Net(lambda net, x: net.a(x) - net.a(x).mean(dim=0), a=nn.Linear(6, CLASSES))
+
+
+def single_precision():
+    return Net(lambda net, x: net.a(x.float()), a=nn.Linear(6, CLASSES))
+
+
+LINEAR = lambda: nn.Linear(6, CLASSES)  # noqa: E731
+X, Y = cases.vectors(), cases.labels()
+BAD = {
+    "one class": (LINEAR, X, Y * 0, F.cross_entropy, "1 class.*pairs of the same and of other"),
+    "one sample each": (LINEAR, X[:4], Y[:4], F.cross_entropy, "0 of them with two different"),
+    "nan": (LINEAR, X * math.nan, Y, F.cross_entropy, "NaN"),
+    "two samples": (LINEAR, X, Y, lambda o, y: o[1].sum(), "loss raised IndexError"),
+    "no number": (LINEAR, X, Y, lambda o, y: o, r"tensor of shape \(1, 4\)"),
+    "nan gradient": (LINEAR, X, Y, lambda o, y: (o * 0).sqrt().sum(), "gradient of NaN"),
+    "narrow": (lambda: nn.Linear(6, 3), X, Y, F.cross_entropy, "3 numbers per sample .* 4 classes"),
+    "still": (still, X, Y, F.cross_entropy, "no gradient at 32 of 32 probes"),
+    "frozen": (all_frozen, X, Y, F.cross_entropy, "All parameters are frozen"),
+    "noisy": (noisy, X, Y, F.cross_entropy, "other logits each time"),
+    "mixing": (mixing, X, Y, F.cross_entropy, "depend on the other samples"),
+    "single": (single_precision, X, Y, F.cross_entropy, "network in double precision raised"),
+    "no loss": (LINEAR, X, Y, None, "needs a loss; pass loss="),
+    "no labels": (LINEAR, X, None, F.cross_entropy, "without labels"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_measured_is_a_sentence(name):
+    build, x, y, loss, sentence = BAD[name]
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        ls.elasticity(build(), x if y is None else (x, y), loss)
+
+
+@pytest.mark.parametrize(("setting", "sentence"), [
+    ({"rate": 0}, "rate=0 is not a learning rate"), ({"rate": "x"}, "rate='x'"),
+    ({"rate": 10**400}, "is not a learning rate"),
+    ({"probes": 1}, "too few for a pair"), ({"classes": 1}, "too few to compare"),
+])  # fmt: skip
+def test_settings_are_checked(setting, sentence):
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        measured(nn.Linear(6, CLASSES), **setting)
+
+
+def test_what_is_left_out_is_said():
+    y = cases.labels().clone()
+    y[(y == 3).nonzero()[1:]] = 2
+    with pytest.warns(ls.LawscopeWarning, match="want of two different samples: class '3'"):
+        found = measured(make(batch_norm), y=y)
+    assert found.probed.tolist() == [0, 1, 2]
+    two = measured(make(batch_norm), probes=2)
+    assert two.verdict == "cannot be told"
+    assert not two.relative.interval
+
+
+def test_a_scan_with_a_loss_has_it_and_one_without_says_why():
+    case = cases.CASES[0]
+    report = ls.scan(case.model(), list(case.batches()), loss=F.cross_entropy, mode="train")
+    assert report.elasticity.settings["mode"] == "eval"
+    alone = ls.elasticity(case.model(), list(case.batches()), F.cross_entropy)
+    assert report.elasticity.relative.gap == alone.relative.gap
+    quiet = ls.scan(case.model(), list(case.batches()))
+    assert quiet.skipped["elasticity"].startswith("elasticity needs a loss; pass loss=")
+
+
+def test_recorders_follow_a_training_and_leave_it_as_it_is():
+    x, y = cases.vectors(), cases.labels()
+    weights, kept = [], None
+    for recorders in (
+        (),
+        (ElasticityRecorder(every=4, probes=4), LogitMeans(every=2, per_class=9)),
+    ):
+        torch.manual_seed(0)
+        net = make(batch_norm)
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
+        records = Records(recorders, x, y)
+        for step in range(10):
+            rows = torch.randint(len(x), (20,), generator=torch.Generator().manual_seed(step))
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x[rows]), y[rows])
+            loss.backward()
+            if step == 4:
+                kept = copy.deepcopy(net)
+            records.note(net, (x[rows], y[rows]), loss.detach())
+            optimizer.step()
+        weights.append(net.state_dict())
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    elastic, means = records.tensors().values()
+    assert elastic["step"].tolist() == [0, 4, 8]
+    alone = ls.elasticity(kept, (x, y), F.cross_entropy, probes=4)
+    assert float(elastic["relative_gap"][1]) == pytest.approx(alone.relative.gap, rel=1e-6)
+    assert float(elastic["kernel_gap_low"][1]) == pytest.approx(
+        alone.kernel.interval["gap"][0], rel=1e-6
+    )
+    steps, trajectory = stack_means([means, means])
+    assert steps.tolist() == [0, 2, 4, 6, 8]
+    assert trajectory.shape == (2, 5, CLASSES, CLASSES)
+    with torch.no_grad():
+        logits = kept.eval()(x)
+    expected = torch.stack([logits[y == k][:9].mean(dim=0) for k in range(CLASSES)])
+    assert trajectory[1, 2].numpy() == pytest.approx(expected.numpy(), rel=1e-5)
+
+
+def test_networks_in_lock_step_are_trials():
+    class Stack(nn.Module):
+        def forward(self, x):
+            return torch.stack([x, 2 * x, 3 * x])
+
+    x, y = cases.vectors(20), cases.labels(20)
+    records = Records([LogitMeans()], x, y)
+    for _ in range(2):
+        records.note(Stack(), (x, y), torch.tensor(0.0))
+    steps, means = stack_means(list(records.tensors().values()))
+    assert steps.tolist() == [0, 1]
+    assert means.shape == (3, 2, CLASSES, 6)
+    assert torch.allclose(means[2], 3 * means[0])
+    assert means[0, 0, 1].numpy() == pytest.approx(x[y == 1].double().mean(dim=0).numpy())
