@@ -84,13 +84,13 @@ def measure_classes(rank, answers):
     for kind, loader in {"list": [(x, y)], "read once": iter([(x, y)])}.items():
         found = ls.collapse(model, loader, distributed=True)
         answers["collapse", kind] = collapse_numbers(found), population_numbers(found.population)
+    found = ls.elasticity(model, [(x, y)], LOSS, distributed=True)
+    answers["elasticity"] = elasticity_numbers(found)
     # Few classes on the first rank, many on the second: the folds are those of all classes.
     model, x, y = many_classes()
     mine = (y < 5) == (rank == 0)
     found = ls.separation(model, (x[mine], y[mine]), distributed=True)
     answers["many classes"] = population_numbers(found.population)
-    found = ls.elasticity(model, [(x, y)], LOSS, distributed=True)
-    answers["elasticity"] = elasticity_numbers(found)
 
 
 def measure_tokens(rank, answers):
