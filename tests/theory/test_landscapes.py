@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from minimise import minimise
 from scipy.optimize import brentq, minimize_scalar
+from tests.theory.minimise import minimise
 
 import lawscope as ls
 
@@ -64,9 +64,7 @@ def test_a_deep_product_jumps_at_coexistence_and_ends_at_the_spinodal(depth, x, 
         return float(torch.autograd.grad(loss(at, gamma), at)[0]) / w
 
     span = (0.2 * found.spinodal, 2 * found.spinodal)
-    coexistence = brentq(
-        lambda g: lowest(lambda w: loss(w, g), grid).fun - y**2, *span, xtol=1e-13
-    )
+    coexistence = brentq(lambda g: lowest(lambda w: loss(w, g), grid).fun - y**2, *span, xtol=1e-13)
     spinodal = brentq(lambda g: lowest(lambda w: slope_by_w(w, g), grid).fun, *span, xtol=1e-13)
     assert found.coexistence == pytest.approx(coexistence, rel=1e-9)
     assert found.spinodal == pytest.approx(spinodal, rel=1e-9)

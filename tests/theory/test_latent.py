@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from minimise import minimise
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.optimize import minimize_scalar
+from tests.theory.minimise import minimise
 
 import lawscope as ls
 

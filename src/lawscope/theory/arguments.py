@@ -21,9 +21,10 @@ _LIKE = ("a finite number like 0.5", "a row of finite numbers like [3, 1]")
 _MATRIX = "a matrix of finite numbers like [[2, 0], [0, 1]]"
 
 
-class Spectrum(NamedTuple):
-    """A positive semi-definite matrix: eigenvalues, shape (d,), and eigenvectors, shape (d, d)."""
+class Covariance(NamedTuple):
+    """A positive semi-definite matrix, its eigenvalues, ascending, and eigenvectors."""
 
+    matrix: FloatArray
     values: FloatArray
     vectors: FloatArray
 
@@ -85,9 +86,10 @@ def read_symmetric(name: str, value: ArrayLike, size: int | None = None) -> Floa
     return np.asarray((found + found.T) / 2)
 
 
-def read_covariance(name: str, value: ArrayLike, size: int | None = None) -> Spectrum:
-    """Return a positive semi-definite matrix as its spectrum; it must not be zero."""
-    values, vectors = np.linalg.eigh(read_symmetric(name, value, size))
+def read_covariance(name: str, value: ArrayLike, size: int | None = None) -> Covariance:
+    """Return a positive semi-definite matrix that is not zero."""
+    matrix = read_symmetric(name, value, size)
+    values, vectors = np.linalg.eigh(matrix)
     if values[0] < -ROUNDING * np.abs(values).max():
         raise LawscopeError(
             f"{name} has the eigenvalue {values[0]:.3g}; a covariance has none below 0: compute it "
@@ -95,4 +97,4 @@ def read_covariance(name: str, value: ArrayLike, size: int | None = None) -> Spe
         )
     if values[-1] <= 0:
         raise LawscopeError(f"{name} is zero; the equilibrium needs data and noise that vary.")
-    return Spectrum(np.maximum(values, 0.0), vectors)
+    return Covariance(matrix, np.maximum(values, 0.0), vectors)

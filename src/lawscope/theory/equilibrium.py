@@ -21,7 +21,6 @@ from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
 from lawscope.theory.arguments import (
     NEGLIGIBLE,
-    Spectrum,
     read_array,
     read_covariance,
     read_spectrum,
@@ -103,10 +102,11 @@ def deep_linear(
     noise = read_covariance("noise_covariance", noise_covariance, target.shape[0])
     seen = target @ inputs.power(0.5)
     _, s, right = np.linalg.svd(noise.power(0.5) @ seen, full_matrices=False)
-    rank = _rank(s)
-    if not seen.any():
+    seen_values = np.linalg.svd(seen, compute_uv=False)
+    if seen_values[0] <= NEGLIGIBLE * np.linalg.norm(target) * sqrt(inputs.values[-1]):
         raise LawscopeError("V is zero on these inputs; give a map that does something.")
-    if rank < _rank(np.linalg.svd(seen, compute_uv=False)):
+    rank = _rank(s)
+    if rank < _rank(seen_values):
         raise LawscopeError(
             "A part of V has no noise in noise_covariance, so its layers never come to rest; leave "
             "these outputs out."
@@ -150,17 +150,18 @@ def geometric_mean(P: ArrayLike, Q: ArrayLike) -> FloatArray:
         array([[2. , 0. ],
                [0. , 1.5]])
     """
-    P_spectrum = read_covariance("P", P)
-    Q_spectrum = read_covariance("Q", Q, len(P_spectrum.values))
-    for name, values in (("P", P_spectrum.values), ("Q", Q_spectrum.values)):
+    one = read_covariance("P", P)
+    other = read_covariance("Q", Q, len(one.values))
+    for name, values in (("P", one.values), ("Q", other.values)):
         if values[0] <= NEGLIGIBLE * values[-1]:
             raise LawscopeError(
                 f"{name} is singular, so no point of the orbit is balanced; leave out the "
                 "directions in which it is zero."
             )
-    root, inverse = Q_spectrum.power(0.5), Q_spectrum.power(-0.5)
-    middle = root @ P_spectrum.power(1) @ root
-    return inverse @ Spectrum(*np.linalg.eigh((middle + middle.T) / 2)).power(0.5) @ inverse
+    # With P^{1/2}Q^{1/2} = XSYᵀ the formula is P^{1/2}·XYᵀ·Q^{-1/2}: no condition number is squared.
+    X, _, Yt = np.linalg.svd(one.power(0.5) @ other.power(0.5))
+    M = one.power(0.5) @ X @ Yt @ other.power(-0.5)
+    return np.asarray((M + M.T) / 2)
 
 
 def rescaling_fixed_point(generator: ArrayLike, noise: ArrayLike) -> float:
@@ -246,9 +247,9 @@ def rank_one(beta: ArrayLike, input_covariance: ArrayLike) -> RankOne:
     """
     target = read_array("beta", beta, 1)
     inputs = read_covariance("input_covariance", input_covariance, len(target))
-    sigma = inputs.power(1)
+    sigma = inputs.matrix
     signal = float(target @ sigma @ target)
-    if signal <= NEGLIGIBLE**2 * inputs.values[-1] * float(target @ target):
+    if signal <= NEGLIGIBLE * inputs.values[-1] * float(target @ target):
         raise LawscopeError("beta is zero on these inputs; give a target that varies with them.")
     u = (signal / inputs.trace) ** 0.25
     w = target / u
@@ -277,12 +278,13 @@ def _diagonalise(generator: ArrayLike, noise: ArrayLike) -> tuple[FloatArray, Fl
         if A.ndim == 1:
             return A, sigma
         sigma = np.diag(sigma)
-    spread = read_covariance("noise", sigma, size).power(1)
+    spread = read_covariance("noise", sigma, size).matrix
     if A.ndim == 1:
         return A, spread.diagonal()
     rates, vectors = np.linalg.eigh(read_symmetric("generator", A))
     noises = np.einsum("ij,ik,kj->j", vectors, spread, vectors)
     # Zeros of both come out of the eigenvectors as rounding.
-    rates[np.abs(rates) <= NEGLIGIBLE * np.abs(rates).max()] = 0.0
-    noises[noises <= NEGLIGIBLE * noises.sum()] = 0.0
+    rounding = size * np.finfo(np.float64).eps
+    rates[np.abs(rates) <= rounding * np.abs(rates).max()] = 0.0
+    noises[noises <= rounding * noises.sum()] = 0.0
     return rates, noises
