@@ -11,7 +11,7 @@ import lawscope as ls
 landscapes = ls.theory.landscapes
 # Shares of the critical decay: below, just below, at, just above, above.
 SHARES = [0.0, 0.3, 1 - 1e-3, 1 - 1e-6, 1.0, 1 + 1e-6, 2.0]
-DATA = [(1.0, 1.0), (2.0, 0.7), (-1.5, -2.0), ([1.0, 2.0, -1.0], [2.0, 1.0, 0.5])]
+DATA = [(2.0, 0.7), (-1.5, -2.0), ([1.0, 2.0, -1.0], [2.0, 1.0, 0.5])]
 
 
 def square(x, y, gamma):

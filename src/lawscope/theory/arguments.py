@@ -44,8 +44,10 @@ class Covariance(NamedTuple):
 def read_array(name: str, value: ArrayLike, *dimensions: int) -> FloatArray:
     """Return finite numbers, as many-dimensional as one of ``dimensions`` says."""
     try:
-        found = np.asarray(value, dtype=np.float64)
-    # Text, ragged rows, numbers beyond the floats, a tensor with a gradient.
+        given = np.asarray(value)
+        # Not text, dates or complex numbers, which would be cast.
+        found = given.astype(np.float64) if given.dtype.kind in "biufO" else np.full(1, np.nan)
+    # Ragged rows, numbers beyond the floats, a tensor with a gradient.
     except (TypeError, ValueError, OverflowError, RuntimeError):
         found = np.full(1, np.nan)
     if found.ndim not in dimensions or not (found.size and np.isfinite(found).all()):

@@ -158,7 +158,7 @@ def geometric_mean(P: ArrayLike, Q: ArrayLike) -> FloatArray:
                 f"{name} is singular, so no point of the orbit is balanced; leave out the "
                 "directions in which it is zero."
             )
-    # With P^{1/2}Q^{1/2} = XSYᵀ the formula is P^{1/2}·XYᵀ·Q^{-1/2}: no condition number is squared.
+    # With P^{1/2}Q^{1/2} = XSYᵀ it is P^{1/2}·XYᵀ·Q^{-1/2}, which squares no condition number.
     X, _, Yt = np.linalg.svd(one.power(0.5) @ other.power(0.5))
     M = one.power(0.5) @ X @ Yt @ other.power(-0.5)
     return np.asarray((M + M.T) / 2)

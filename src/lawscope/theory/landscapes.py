@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lawscope.arrays import FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.theory.arguments import read_array, read_number
 from lawscope.whole_number import whole_number
@@ -49,6 +50,7 @@ class DepthTransition(NamedTuple):
     spinodal_share: float
 
 
+@checked
 def critical_decay(kind: Kind, x: ArrayLike, y: ArrayLike) -> float:
     """Return γ_c, from which on the symmetric point is the global minimum.
 
@@ -83,6 +85,7 @@ def critical_decay(kind: Kind, x: ArrayLike, y: ArrayLike) -> float:
     return _critical_decay(kind, xy)
 
 
+@checked
 def find_minimum(kind: Kind, x: ArrayLike, y: ArrayLike, gamma: float) -> Minimum:
     """Find the global minimum of the landscapes of ``critical_decay``.
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lawscope.arrays import BoolArray, FloatArray
+from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.theory.arguments import read_number, read_spectrum
 
@@ -50,6 +51,7 @@ class VaeModes:
     threshold: float
 
 
+@checked
 def contrastive_modes(
     signal: ArrayLike,
     augmentation: ArrayLike,
