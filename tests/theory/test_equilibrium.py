@@ -110,10 +110,10 @@ def test_the_orbit_of_any_factors_has_its_least_noise_there(depth):
     moved = [each.numpy() for each in change([torch.from_numpy(each) for each in bases])]
     V = np.linalg.multi_dot([*[each.numpy() for each in start[::-1]], np.eye(3)])
     found = equilibrium.deep_linear(V, sigma_x, sigma_e, depth)
-    np.testing.assert_allclose([np.linalg.norm(each) for each in moved], found.norms, rtol=1e-7)
+    np.testing.assert_allclose([np.linalg.norm(each) for each in moved], found.norms, rtol=1e-10)
     for W in moved[1:-1]:
         scales = np.linalg.svd(W, compute_uv=False)
-        np.testing.assert_allclose(scales, found.interior_scale, rtol=1e-7)
+        np.testing.assert_allclose(scales, found.interior_scale, rtol=1e-10)
 
 
 @pytest.mark.parametrize("sizes", [(1.0, 1.0), (1.0, 1e-4), (1e3, 1e-5)])
