@@ -129,13 +129,45 @@ VALID = {
         "q": 3,
         "starts": 1,
     },
+    "lawscope.theory.landscapes.critical_decay": lambda: {"kind": "square", "x": 1, "y": 1},
+    "lawscope.theory.landscapes.find_minimum": lambda: {
+        "kind": "square",
+        "x": 1,
+        "y": 1,
+        "gamma": 1,
+    },
+    "lawscope.theory.landscapes.depth_transition": lambda: {"depth": 3},
+    "lawscope.theory.landscapes.soft_threshold": lambda: {"M": np.eye(2), "gamma": 0.5},
+    "lawscope.theory.latent.contrastive_modes": lambda: {
+        "signal": [2, 1],
+        "augmentation": [1, 1],
+        "gamma": 0.5,
+    },
+    "lawscope.theory.latent.vae_modes": lambda: {"eigenvalues": [2, 1], "beta": 1, "noise": 0.5},
+    "lawscope.theory.equilibrium.deep_linear": lambda: {
+        "V": np.eye(2),
+        "input_covariance": np.eye(2),
+        "noise_covariance": np.eye(2),
+        "depth": 3,
+    },
+    "lawscope.theory.equilibrium.geometric_mean": lambda: {"P": np.eye(2), "Q": np.eye(2)},
+    "lawscope.theory.equilibrium.rescaling_fixed_point": lambda: {
+        "generator": [1, -1],
+        "noise": [2, 1],
+    },
+    "lawscope.theory.equilibrium.rank_one": lambda: {
+        "beta": [2, 1],
+        "input_covariance": np.eye(2),
+    },
 }
+SYMMETRY = tuple(f"lawscope.theory.{room}." for room in ("landscapes", "latent", "equilibrium"))
 # Not at the root, but named in the documentation.
 FURTHER = (
     "lawscope.integrations.torchmetrics.Fuzziness",
     "lawscope.statistics.class_scatter.ClassScatter",
     "lawscope.theory.layer_peeled.layers.peel_layers",
     "lawscope.theory.layer_peeled.q_norm.peel_q_norm",
+    *(name for name in VALID if name.startswith(SYMMETRY)),
 )
 # Settings of how much work to do: as much as is asked for, so that none is enormous here.
 WORK = {
