@@ -33,14 +33,14 @@ from lawscope.statistics.class_scatter import ClassScatter
 from lawscope.statistics.folds import GroupIndex
 
 RESULTS, FINISHED = Path("results/coverage.json"), Path("runs/coverage.jsonl")
-FOLDS, SEED, PROCESSES = 8, 15_2027, 2
+SEED, PROCESSES = 15_2027, 2
 NOTHING = {"rho": (0.0, np.inf), "pearson": (-1.0, 1.0)}  # intervals that say nothing
 
 
-def try_once(world: World, random: np.random.Generator) -> dict[str, Any] | None:
+def try_once(world: World, folds: int, random: np.random.Generator) -> dict[str, Any] | None:
     """Draw samples, measure them, and return which intervals are given and which hold the truth."""
     stations, y = world.draw(random)
-    index = GroupIndex(FOLDS)
+    index = GroupIndex(folds)
     groups = index.assign(y, torch.from_numpy(random.integers(2**62, size=len(y))))
     parts = []
     for features in stations:
@@ -69,7 +69,8 @@ def measure(cell: Cell) -> dict[str, Any]:
     """Return the row of one cell."""
     torch.set_num_threads(1)
     world, seed = cell.make(), zlib.crc32(cell.name.encode())
-    tried = (try_once(world, np.random.default_rng([SEED, seed, i])) for i in range(cell.trials))
+    draws = (np.random.default_rng([SEED, seed, i]) for i in range(cell.trials))
+    tried = (try_once(world, cell.folds, random) for random in draws)
     trials = [outcome for outcome in tried if outcome is not None]
     row: dict[str, Any] = {
         "name": cell.name,

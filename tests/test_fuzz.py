@@ -10,6 +10,7 @@ import random
 import warnings
 from dataclasses import is_dataclass
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,13 @@ import pytest
 import torch
 from tests import odd_networks
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 import lawscope as ls
 from lawscope.laws.registry import all_laws
+from lawscope.statistics.class_scatter import ClassScatter
 
-CASES_PER_PARAMETER = 15
+CASES_PER_PARAMETER = 10
 X, Y = odd_networks.vectors(), odd_networks.labels()
 LOSS = nn.CrossEntropyLoss()
 IDS = [torch.arange(140).reshape(14, 10) * 7 % 23]
@@ -78,6 +81,7 @@ WRONG = {
     "complex tensor": torch.zeros(4, 3, dtype=torch.complex64),
     "tensor with history": torch.zeros(4, 3, requires_grad=True) * 2,
     "bool tensor": torch.ones(4, dtype=torch.bool),
+    "masked array": np.ma.masked_equal([1, 2, 2], 1),
 }
 
 
@@ -125,13 +129,45 @@ VALID = {
         "q": 3,
         "starts": 1,
     },
+    "lawscope.theory.landscapes.critical_decay": lambda: {"kind": "square", "x": 1, "y": 1},
+    "lawscope.theory.landscapes.find_minimum": lambda: {
+        "kind": "square",
+        "x": 1,
+        "y": 1,
+        "gamma": 1,
+    },
+    "lawscope.theory.landscapes.depth_transition": lambda: {"depth": 3},
+    "lawscope.theory.landscapes.soft_threshold": lambda: {"M": np.eye(2), "gamma": 0.5},
+    "lawscope.theory.latent.contrastive_modes": lambda: {
+        "signal": [2, 1],
+        "augmentation": [1, 1],
+        "gamma": 0.5,
+    },
+    "lawscope.theory.latent.vae_modes": lambda: {"eigenvalues": [2, 1], "beta": 1, "noise": 0.5},
+    "lawscope.theory.equilibrium.deep_linear": lambda: {
+        "V": np.eye(2),
+        "input_covariance": np.eye(2),
+        "noise_covariance": np.eye(2),
+        "depth": 3,
+    },
+    "lawscope.theory.equilibrium.geometric_mean": lambda: {"P": np.eye(2), "Q": np.eye(2)},
+    "lawscope.theory.equilibrium.rescaling_fixed_point": lambda: {
+        "generator": [1, -1],
+        "noise": [2, 1],
+    },
+    "lawscope.theory.equilibrium.rank_one": lambda: {
+        "beta": [2, 1],
+        "input_covariance": np.eye(2),
+    },
 }
+SYMMETRY = tuple(f"lawscope.theory.{room}." for room in ("landscapes", "latent", "equilibrium"))
 # Not at the root, but named in the documentation.
 FURTHER = (
     "lawscope.integrations.torchmetrics.Fuzziness",
     "lawscope.statistics.class_scatter.ClassScatter",
     "lawscope.theory.layer_peeled.layers.peel_layers",
     "lawscope.theory.layer_peeled.q_norm.peel_q_norm",
+    *(name for name in VALID if name.startswith(SYMMETRY)),
 )
 # Settings of how much work to do: as much as is asked for, so that none is enormous here.
 WORK = {
@@ -205,21 +241,10 @@ def complaint(call, *models):
     except ls.LawscopeError as error:
         said = "" if str(error).strip() else "an empty sentence"
     except Exception as error:
-        if not raised_by_network(error):
-            said = f"{type(error).__name__}: {str(error)[:120]}{_where(error)}"
+        said = f"{type(error).__name__}: {str(error)[:120]}{_where(error)}"
     if [odd_networks.snapshot(model) for model in models] != before:
         said += " THE MODEL WAS CHANGED"
     return said
-
-
-def raised_by_network(error):
-    """Return whether an error comes out of the forward pass of a network that was handed over."""
-    frames = []
-    trace = error.__traceback__
-    while trace is not None:
-        frames.append(trace.tb_frame.f_code.co_name)
-        trace = trace.tb_next
-    return "_call_impl" in frames
 
 
 def _where(error):
@@ -250,57 +275,162 @@ def test_wrong_values_end_in_a_result_or_a_sentence(name, tmp_path, monkeypatch)
     assert not bad, "\n".join(bad)
 
 
-# How to call a command quickly; options are then given wrong values, one at a time.
+# Methods that take something, each as a function of one wrong value.
+METHODS = {
+    "StopWhenLawHolds()": lambda v: ls.StopWhenLawHolds(odd_networks.plain(), (X, Y))(v),
+    "Peeled.save": lambda v: ls.peel(COUNTS).save(v),
+    "OversamplingPlan.sampler": lambda v: ls.oversampling_weights(COUNTS).sampler(v),
+    "ClassScatter.update": lambda v: ClassScatter().update(v, Y),
+    "ClassScatter.update labels": lambda v: ClassScatter().update(X, v),
+    "ClassScatter.merge": lambda v: ClassScatter().merge(v),
+    "ClassScatter.load_state_dict": lambda v: ClassScatter().load_state_dict(v),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_too(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bad = []
+    for wrong in WRONG:
+        said = complaint(lambda wrong=wrong: METHODS[name](wrong_value(wrong)))
+        bad += [f"{name}({wrong}): {said}"] if said else []
+    assert not bad, "\n".join(bad)
+
+
+MEASURES = {
+    "separation": ls.separation,
+    "collapse": ls.collapse,
+    "scan": lambda model, data: ls.scan(model, data, control="auto"),
+    "scan of gradients": lambda model, data: ls.scan(
+        model, data, loss=nn.functional.cross_entropy, mode="train"
+    ),
+    "stations": ls.stations,
+    "transfer_balance": ls.transfer_balance,
+    "next_token": lambda model, data: ls.next_token(model, [torch.arange(60).reshape(6, 10) % 23]),
+    "fix_classifier": lambda model, data: ls.fix_classifier(model),
+    "StopWhenLawHolds": lambda model, data: ls.StopWhenLawHolds(model, data, every=1)(1),
+}
+DATA = {
+    "pair": lambda: (X.clone(), Y),
+    "empty batch first": lambda: [(X[:0], Y[:0]), (X[:13] * 1, Y[:13]), (X[13:] * 1, Y[13:])],
+    "with history": lambda: [(X.clone().requires_grad_() * 1, Y)],
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of torch, at complex or empty layers
+@pytest.mark.parametrize("network", odd_networks.NETWORKS)
+def test_odd_networks_end_in_a_result_or_a_sentence_and_are_left_as_found(network):
+    bad = []
+    for measure, data in product(MEASURES, DATA):
+        torch.manual_seed(0)
+        model = odd_networks.NETWORKS[network]()
+        for parameter in model.parameters():
+            # A head that is fixed drops its gradient for good.
+            if not (measure == "fix_classifier" or is_lazy(parameter)):
+                parameter.grad = torch.ones_like(parameter)
+        given, before = DATA[data](), torch.get_rng_state()
+        said = complaint(lambda: MEASURES[measure](model, given), model)  # noqa: B023
+        said += "" if torch.equal(before, torch.get_rng_state()) else " RANDOM NUMBERS WERE DRAWN"
+        bad += [f"{measure}, {data}: {said}"] if said else []
+    assert not bad, "\n".join(bad)
+
+
+# How to call a command quickly; options and arguments are then given wrong values, one at a time.
 COMMANDS = {
     "scan": ["net.py"],
     "stations": ["net.py"],
     "show": ["deep.json"],
     "demo": ["--epochs", "1", "--per-class", "2", "--depth", "3"],
+    "demo-imbalanced": ["--epochs", "1", "--common", "4", "--rare", "2", "--seeds", "1"],
     "depth": ["--data", "odd.npz", "--depths", "2,3", "--seeds", "2", "--epochs", "1"],
     "peel": ["--counts", "90x2,9x2"],
     "init": ["net.py"],
+    "study list": [],
+    "study run": ["nonsense"],
+    "study show": ["separation/depth"],
+    "study figure": ["separation/depth"],
+    "study judge": ["deep.json"],
+    "study status": [],
+    "study gc": [],
     "elastic fit": ["means.npz", "--window", "5"],
     "elastic simulate": ["--times", "1,2", "--samples", "3", "--repeats", "2"],
 }
-WORDS = ["", "nonsense", "-1", "0.5", "nan", "x" * 300, "deep.json", "odd.npz", ".", "gone/file"]
+WORDS = ["", "nonsense", "-1", "0.5", "nan", "x" * 300, "10" * 30, ".", "gone/file", "~"]
+FILES = {
+    "deep.json": b"[" * 100_000,
+    "empty.json": b"",
+    "page.html": b"<script type='application/json' id='lawscope'>{</script>",
+    "cut.npz": b"PK\x03\x04 cut",
+    "cut.npy": b"\x93NUMPY\x01\x00v",
+    "junk.pt": b"\x80\x02junk",
+    "junk.safetensors": b"\xff" * 40,
+    "junk.py": b"model = \x00",
+    "odd.py": b"model, data = dict, 3",
+}
+WORDS += [*FILES, "odd.npz"]
 NET = """
 from tests import odd_networks
 model, data = odd_networks.plain(), (odd_networks.vectors(), odd_networks.labels())
 """
 
 
-def options_of(command):
-    """Return the options of a command that take a value."""
+def commands(group=None):
+    """Return all commands of the command line by name."""
     from typer.main import get_command
 
     from lawscope.cli.app import app
 
-    found = get_command(app)
-    for word in command.split():
-        found = found.commands[word]
-    return [one.opts[0] for one in found.params if one.opts[0].startswith("--") and not one.is_flag]
+    found = {}
+    for name, command in (group or get_command(app)).commands.items():
+        inner = commands(command) if hasattr(command, "commands") else {"": command}
+        found |= {f"{name} {below}".strip(): one for below, one in inner.items()}
+    return found
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def variants(command):
+    """Return what to say after a command: each option with a wrong word, each wrong argument."""
+    usual, parameters = COMMANDS[command], commands()[command].params
+    options = [one.opts[0] for one in parameters if one.opts[0].startswith("--")]
+    takes_value = {one.opts[0]: not getattr(one, "is_flag", False) for one in parameters}
+    for option in filter(takes_value.get, options):
+        for word in random.Random(f"{command} {option}").sample(WORDS, 5):
+            yield [*usual, option, word]
+    if len(options) < len(parameters):
+        yield from ([word, *usual[1:]] for word in WORDS)
+    if not parameters:
+        yield usual
+
+
+@pytest.mark.parametrize("command", commands())
 def test_wrong_words_on_the_command_line_end_in_a_sentence(
     command, tmp_path, monkeypatch, call_lawscope
 ):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAWSCOPE_STORE", str(tmp_path / "store"))
     Path("net.py").write_text(NET)
-    Path("deep.json").write_text("[" * 100_000)
-    np.savez("odd.npz", x=X.numpy().astype(">f8"), y=Y.numpy().astype(np.uint64) + 2**63)
+    for name, content in FILES.items():
+        Path(name).write_bytes(content)
+    np.savez("odd.npz", x=X.numpy().astype(">f8"), y=Y.numpy().astype(np.uint64))
     np.savez("means.npz", steps=np.arange(12), means=MEANS)
     bad = []
-    for option in options_of(command) or [""]:
-        for word in random.Random(f"{command} {option}").sample(WORDS, 4):
-            arguments = [*command.split(), *COMMANDS[command], *([option, word] if option else [])]
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    code, _, err = call_lawscope(*arguments)
-            except Exception as error:
-                bad.append(f"{option} {word[:20]}: {type(error).__name__}: {error}{_where(error)}")
-            else:
-                if code not in (0, 1, 2) or "Traceback" in err:
-                    bad.append(f"{option} {word[:20]}: exit code {code}: {err[-200:]}")
+    for arguments in variants(command):
+        shown = " ".join(word[:20] for word in arguments)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                code, _, err = call_lawscope(*command.split(), *arguments)
+        except Exception as error:
+            bad.append(f"{shown}: {type(error).__name__}: {error}{_where(error)}")
+        else:
+            if code not in (0, 1, 2) or "Traceback" in err or (code and not err.strip()):
+                bad.append(f"{shown}: exit code {code}: {err[-200:]}")
     assert not bad, "\n".join(bad)
+
+
+def test_there_are_many_cases():
+    found = map(parameters_of, public_callables().values())
+    wrong = CASES_PER_PARAMETER * sum(len(required + optional) for required, optional in found)
+    odd = len(odd_networks.NETWORKS) * len(MEASURES) * len(DATA)
+    said = sum(len(list(variants(command))) for command in commands())
+    assert min(wrong, odd, said) > 250
+    assert wrong + odd + said + len(METHODS) * len(WRONG) > 4000

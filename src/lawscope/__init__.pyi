@@ -1,4 +1,5 @@
 from . import studies as studies
+from . import theory as theory
 from ._version import __version__ as __version__
 from .capture.session import Session as Session
 from .capture.stations import stations as stations

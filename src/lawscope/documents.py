@@ -8,6 +8,7 @@ floats that JSON cannot say are the strings "NaN", "Infinity" and "-Infinity".
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import types
 from collections.abc import Mapping
@@ -20,6 +21,14 @@ from lawscope.errors import LawscopeError
 
 ASIDE_ENTRIES = 256  # arrays of at least so many entries may be stored beside the document
 _NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what JSON says; nesting beyond what Python can follow is a ``ValueError`` too."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def encode(value: Any, aside: dict[str, Any] | None = None, path: str = "") -> Any:

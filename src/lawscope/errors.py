@@ -17,6 +17,10 @@ class NotApplicableError(LawscopeError):
     """A law has no meaning for this network or data; a scan leaves it out and says why."""
 
 
+class NoDataError(LawscopeError):
+    """There are no samples; of several ranks others may have some."""
+
+
 class LawscopeWarning(UserWarning):
     """A result was computed, and something about it deserves a look."""
 

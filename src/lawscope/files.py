@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import secrets
 import stat
 from collections.abc import Iterator
@@ -63,6 +64,12 @@ def _shortened(path: Path) -> str:
     return text if len(text) <= 120 else f"{text[:100]}…"
 
 
+def check_writable(path: Path) -> None:
+    """Refuse, before long work, a place that its outcome could not be written to."""
+    with _refusing(path) as target, _beside(target) as temporary:
+        temporary.touch()
+
+
 def write_whole(content: str | bytes, path: Path) -> None:
     """Write ``content`` so that ``path`` holds all of it or what it held before."""
     # Names taken from folders may hold bytes that are not text; they become "?".
@@ -78,21 +85,38 @@ def whole_or_not_at_all(path: Path) -> Iterator[Path]:
     Missing folders are made, a link is followed, the permissions of an earlier file are kept, and
     what is not a regular file (a device, a pipe) is refused.
     """
+    with _refusing(path) as target, _beside(target) as temporary:
+        yield temporary
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[Path]:
+    """Yield the file to write, behind all links; say in a sentence why it cannot be."""
     try:
-        target = path.resolve() if path.is_symlink() else path
+        if "\0" in str(path):
+            raise OSError(errno.EINVAL, "a name cannot hold a zero byte")
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, "the link leads to itself")
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise LawscopeError(f"cannot write {path}: it is not a regular file; name another.")
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "is a directory")
-        if target.exists() and not target.is_file():
-            raise LawscopeError(f"cannot write {path}: it is not a regular file; name another.")
-        temporary = target.with_name(f".lawscope-{secrets.token_hex(6)}")
-        try:
-            yield temporary
-            if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        yield target
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, f"{error.strerror or error}; choose another place")
-        raise LawscopeError(f"cannot write {path}: {remedy}.") from error
+        raise LawscopeError(f"cannot write {_shortened(path)}: {remedy}.") from error
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """Yield a name in the same folder, where no file is left."""
+    temporary = target.with_name(f".lawscope-{secrets.token_hex(6)}")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)

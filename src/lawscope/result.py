@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lawscope.checks import checked
-from lawscope.documents import decode_fields, encode
+from lawscope.documents import decode_fields, encode, parse_json
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
 from lawscope.section import Section
@@ -98,6 +98,8 @@ class Result:
             LawscopeError: the place cannot be written.
         """
         path = Path(path)
+        if not path.name:
+            raise LawscopeError(f"{path} is a folder; name a file in it, as in report.html.")
         text, arrays = _as_json(self)
         if path.suffix.lower() in (".html", ".htm"):
             from lawscope.report.page import render_page
@@ -188,8 +190,8 @@ def load(path: str | Path) -> Any:
             raise LawscopeError(f"{path} is not a page that lawscope saved.")
         text = found.group(1)
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        document = parse_json(text)
+    except ValueError as error:
         raise LawscopeError(f"{path} is not JSON ({error}); give a saved result.") from error
     schema = document.get("schema") if isinstance(document, dict) else None
     if not isinstance(schema, str):

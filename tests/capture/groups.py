@@ -12,6 +12,7 @@ from torch import nn
 
 import lawscope as ls
 from lawscope.errors import LawscopeError
+from lawscope.zoo.networks.language import gpt
 
 
 def network(seed=0):
@@ -19,6 +20,14 @@ def network(seed=0):
     return nn.Sequential(
         nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, cases.CLASSES)
     )
+
+
+IDS = list(cases.tokens()["input_ids"].split(20))
+
+
+def language():
+    torch.manual_seed(0)
+    return gpt(vocabulary=44, width=8, depth=4, heads=2, context=7)
 
 
 def share(rank, world):
@@ -60,10 +69,35 @@ def measure(model, data):
     }
 
 
+def measure_more(data, ids):
+    """All that may meet a rank without data, as numbers."""
+    stop = ls.StopWhenLawHolds(network(), data, every=1)
+    stop(1)
+    return {
+        "values": ls.separation(network(), data).values.tolist(),
+        "read once": ls.separation(network(), iter(data)).values.tolist(),
+        "collapse": ls.collapse(network(), data).nc3,
+        "scan": ls.scan(network(), data, control="auto").separation.control.values.tolist(),
+        "balance": ls.transfer_balance(network(), data).balance,
+        "tokens": ls.next_token(language(), ids).pr.tolist(),
+        "scan of text": ls.scan(language(), ids).next_token.pr.tolist(),
+        "stop": stop.history[1].values.tolist(),
+    }
+
+
 def plain(rank, world):
     answers = measure(network(), share(rank, world))
-    empty = [] if rank else share(rank, world)
-    return answers | {"empty": said(lambda: ls.separation(network(), empty))}
+    # Once the second rank has no data, once the first; as a list, and as a generator.
+    for other in range(world):
+        own = [] if rank == other else share(0, 1)[other:]
+        answers["without", other] = measure_more(own, [] if rank == other else IDS)
+    works = {
+        "empty": lambda: ls.separation(network(), []),
+        "folds": lambda: ls.separation(network(), share(rank, world), folds=4 + rank),
+        "targets": lambda: ls.next_token(language(), IDS, targets=(("next", "current")[rank],)),
+        "parameters": lambda: ls.separation((network(), cases.sequential())[rank], share(0, 1)),
+    }
+    return answers | {"sentences": {name: said(work) for name, work in works.items()}}
 
 
 def fully_sharded(rank, world):

@@ -89,6 +89,7 @@ class Tokens(nn.Module):
 
 
 def chain(*last):
+    torch.manual_seed(0)  # tables of cases build it while they are collected
     return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4), *last)
 
 

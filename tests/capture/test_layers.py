@@ -1,4 +1,4 @@
-"""Images that an MLP flattens are no sequences; tokens are."""
+"""Images that an MLP flattens are not sequences; tokens are."""
 
 import pytest
 import torch

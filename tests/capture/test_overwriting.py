@@ -127,7 +127,7 @@ def test_two_outputs_of_one_module_are_two_tensors():
     last = cases.Net(lambda net, x: net.gru(x)[1], gru=nn.GRU(6, 5, batch_first=True))
     net = cases.Net(lambda net, x: net.head(net.last(x)[0]), last=last, head=nn.Linear(5, 4))
     names = ["last.gru", "last"]
-    result = ls.separation(net, (x, y), stations=names, uncertainty=None)
+    result = ls.separation(net, (x, y), stations=names, pooling="mean", uncertainty=None)
     with torch.no_grad():
         every, last = net.last.gru(x)
     expected = [oracles.fuzziness(h, y) for h in (every.mean(1), last[0])]

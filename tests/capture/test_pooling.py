@@ -6,7 +6,7 @@ from tests import cases, oracles
 from torch import nn
 
 import lawscope as ls
-from lawscope.capture.pooling import loses_mask, pool
+from lawscope.capture.pooling import check_pooling, count_features, loses_mask, pool, pool_maps
 from lawscope.errors import LawscopeError
 
 
@@ -82,3 +82,59 @@ def test_a_function_may_give_any_shape_of_one_row_per_sample():
     x = torch.randn(7, 5, 8)
     assert torch.equal(pool(x, lambda a: a[:, :2], None), x[:, :2].reshape(7, 16))
     assert pool(x, lambda a: a[:, 0, 0], None).shape == (7, 1)
+
+
+def convolutional():
+    torch.manual_seed(0)
+    first, second = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 5, 3, stride=2)
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), nn.Linear(45, 4))
+
+
+def by_blocks(maps):
+    """Average the four quarters of maps of even size."""
+    half = maps.shape[-1] // 2
+    rows = (maps[..., :half, :], maps[..., half:, :])
+    return torch.stack([part.mean((2, 3)) for r in rows for part in r.split(half, dim=3)], dim=2)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "by_hand", "features"),
+    [
+        ("auto", lambda maps: maps, [192, 256]),
+        ("flatten", lambda maps: maps, [192, 256]),
+        ("last", lambda maps: maps, [192, 256]),
+        ("mean", lambda maps: maps.mean((2, 3)), [3, 4]),
+        ("2x2", by_blocks, [12, 16]),
+        (lambda maps: maps[:, :, 0], lambda maps: maps[:, :, 0], [24, 32]),
+    ],
+)
+def test_maps_are_pooled_as_asked(pooling, by_hand, features):
+    net, x, y = convolutional(), cases.images(), cases.labels()
+    stations = ["input", "1"]
+    result = ls.separation(net, (x, y), stations=stations, pooling=pooling, uncertainty=None)
+    with torch.no_grad():
+        maps = [x, net[:2](x)]
+    expected = [oracles.fuzziness(by_hand(m).flatten(1), y) for m in maps]
+    assert result.values == pytest.approx(expected, rel=1e-5)
+    assert list(result.dims) == features
+    named = pooling in ("mean", "2x2")
+    said = "<lambda>" if callable(pooling) else pooling if named else "flatten"
+    assert result.settings["pooling"] == [said] * 2
+
+
+def test_a_grid_has_no_more_places_than_a_map_and_positive_sides():
+    x = torch.randn(3, 2, 6, 4)
+    assert pool_maps(x, "3x2").shape == (3, count_features("3x2", (2, 6, 4), sequence=False))
+    for whole in ("6x4", "8x8"):
+        assert torch.equal(pool_maps(x, whole), x.flatten(1))
+        assert count_features(whole, (2, 6, 4), sequence=False) == 48
+    for wrong in ("0x4", "4", "4x", "x", "axb", "4x4x4"):
+        with pytest.raises(LawscopeError, match="is not known; choose auto"):
+            check_pooling(wrong)
+
+
+def test_the_ends_of_a_sequence_are_its_halves_at_both_sides():
+    x, mask = torch.randn(2, 4, 6), torch.tensor([[1, 1, 1, 1], [0, 1, 1, 0]])
+    expected = [torch.cat([x[0, 3, :3], x[0, 0, 3:]]), torch.cat([x[1, 2, :3], x[1, 1, 3:]])]
+    assert torch.equal(pool(x, "ends", mask), torch.stack(expected))
+    assert torch.equal(pool(x, "max", mask)[1], torch.maximum(x[1, 1], x[1, 2]))

@@ -122,3 +122,94 @@ def test_the_default_of_a_transformer_is_the_stream_after_each_block(build):
 )
 def test_other_sums_are_not_residual(run):
     assert not ls.stations(outside(run), torch.randn(3, 6)).residual
+
+
+class Add(nn.Module):
+    def forward(self, one, other):
+        return one + other
+
+
+def test_a_module_that_adds_is_a_sum():
+    def run(net, x):
+        x = net.stem(x)
+        for block, add in zip(net.blocks, net.adds, strict=True):
+            x = add(block(x), x)
+        return net.head(x)
+
+    net = outside(run)
+    net.adds = nn.ModuleList(Add() for _ in range(3))
+    assert blocks(net, torch.randn(3, 6)) == (True, ["stem", "adds.0", "adds.1", "adds.2"])
+
+
+class Turned(nn.Module):
+    """A branch whose queries and keys are turned by angles, as in RoFormer."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.out = (nn.Linear(6, 6) for _ in range(3))
+
+    def forward(self, x, cos, sin):
+        def turn(h):
+            return h * cos + torch.cat([-h[:, 3:], h[:, :3]], 1) * sin
+
+        return self.out(turn(self.query(x)) * turn(self.key(x)))
+
+
+class TurnedBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = Turned()
+
+    def forward(self, x, *angles):
+        return x + self.attention(x, *angles)
+
+
+def test_turned_features_are_not_a_skip():
+    def run(net, x):
+        x = net.stem(x)
+        cos, sin = net.norm(x).cos(), net.norm(x).sin()
+        for block in net.turned:
+            x = block(x, cos, sin)
+        return net.head(x)
+
+    net = outside(run)
+    net.turned = nn.ModuleList(TurnedBlock() for _ in range(3))
+    names = ["turned.0:in", "turned.0", "turned.1", "turned.2"]
+    assert blocks(net, torch.randn(3, 6)) == (True, names)
+
+
+def test_sums_that_come_in_rounds_are_halves_of_one_block():
+    def run(net, x):
+        x = net.stem(x)
+        for attention, block, norm in zip(net.attentions, net.blocks, net.norms, strict=True):
+            x = x + attention(x)
+            x = norm(x + block(x)) * 2
+        return net.head(x)
+
+    net = outside(run)
+    net.attentions = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+    net.norms = nn.ModuleList(nn.LayerNorm(6) for _ in range(3))
+    assert blocks(net, torch.randn(3, 6)) == (True, ["stem", "norms.0", "norms.1", "norms.2"])
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.branch = branch()
+
+    def forward(self, x):
+        return x + self.branch(x)
+
+
+def test_one_sum_beside_blocks_is_not_a_block():
+    def run(net, x):
+        x = net.stem(x)
+        x = x + net.blocks[0](x)
+        for block in net.whole:
+            x = block(x)
+        return net.head(x)
+
+    net = outside(run)
+    net.whole = nn.ModuleList(Block() for _ in range(2))
+    names = ["whole.0:in", "whole.0", "whole.1"]
+    assert blocks(net, torch.randn(3, 6)) == (True, names)

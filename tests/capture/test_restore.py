@@ -264,6 +264,37 @@ def call_an_operator(net, x):
     torch.ops.aten.mul_.Scalar(net.inner[0].weight, 0.9)
 
 
+def call_own_operator(net, x):
+    torch.ops.lawscope_tests.double(x, second=net.inner[0].weight)
+
+
+@torch.library.custom_op("lawscope_tests::double", mutates_args={"second"})
+def double(first: torch.Tensor, second: torch.Tensor) -> None:
+    second.mul_(2)
+
+
+def activate_in_place(net, x):
+    nn.functional.relu(net.inner[0].weight, inplace=True)
+
+
+def begin_again(net, x):
+    net.inner[0].reset_parameters()
+
+
+def count_into_a_parameter(net, x):
+    ones = torch.ones(8)
+    nn.functional.batch_norm(torch.randn(4, 8), net.inner[0].bias, ones, training=True)
+
+
+def write_into_storage(net, x):
+    net.inner[0].bias.untyped_storage().fill_(0)
+
+
+def parametrize(net, x):
+    if not nn.utils.parametrize.is_parametrized(net.inner[0]):
+        nn.utils.parametrizations.weight_norm(net.inner[0])
+
+
 def learn(net, x):
     with torch.enable_grad():
         net.inner(x).square().mean().backward()
@@ -295,14 +326,16 @@ def describe(model):
         "their hooks": [dict(p._backward_hooks or {}) for p in parameters],
         "hooks": [(dict(m._forward_hooks), dict(m._backward_hooks)) for m in model.modules()],
         "modes": [m.training for m in model.modules()],
+        "classes": [type(m) for m in model.modules()],
     }
 
 
 @pytest.mark.parametrize("measure", [ls.separation, ls.collapse, ls.scan])
 @pytest.mark.parametrize(
     "habit",
-    [clip_late, write_through_numpy, give_other_data, call_an_operator, learn, forget_gradients,
-     freeze, add_hooks],
+    [clip_late, write_through_numpy, give_other_data, call_an_operator, call_own_operator,
+     activate_in_place, begin_again, count_into_a_parameter, write_into_storage, parametrize, learn,
+     forget_gradients, freeze, add_hooks],
 )  # fmt: skip
 def test_weights_gradients_and_hooks_are_what_they_were(measure, habit):
     torch.manual_seed(0)
@@ -373,3 +406,20 @@ def test_gradients_that_the_network_or_the_inputs_ask_for_change_nothing(measure
         plain = measure(model, (cases.vectors(), y)).table()
         asking = measure(model, (cases.vectors().requires_grad_(), y)).table()
         assert str(asking) == str(plain)
+
+
+def test_a_network_that_fails_at_a_later_look_gets_a_sentence():
+    def fail_later(net, x):
+        net.calls.append(len(x))
+        if len(net.calls) > 1:
+            raise KeyError("the second time")
+        return net.inner(x)
+
+    calls = cases.Net(fail_later, inner=cases.sequential())
+    calls.calls = Forgetless()
+    with pytest.raises(LawscopeError, match="The network raised KeyError: 'the second time'"):
+        ls.collapse(calls, (cases.vectors(), cases.labels()))
+
+
+class Forgetless(list):
+    """A list that is not put back, being a class of its own."""

@@ -16,7 +16,7 @@ from lawscope.capture.taps import Tap
 from lawscope.errors import LawscopeError
 
 
-def activations(case, model, names, pooling="mean"):
+def activations(case, model, names, pooling="auto"):
     """Rows of the named stations in one plain forward pass."""
     batches = list(case.batches())
     chosen = [s for s in ls.stations(model, batches) if s.name in names]

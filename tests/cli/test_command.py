@@ -150,6 +150,8 @@ def test_demo_trains_and_reports(lawscope, tmp_path):
     code, out, err = lawscope("demo", "--epochs", 3, "--per-class", 20, "--depth", 5, "--out", "d")
     assert code == 0, err
     assert "5-layer network" in out
+    # The whole training set was measured, of which nothing follows for other images.
+    assert "population" not in out
     assert (tmp_path / "d" / "report.html").exists()
 
 
@@ -243,7 +245,7 @@ def mistakes(folder):
         (("scan", "x" * 300), "neither a .py file"),
         (("scan", "x" * 300 + ".py"), "File name too long"),
         (("scan", "strange.py"), "cannot be called without arguments"),
-        (("scan", "net.py", "--checkpoint", "meta.pt"), "of another kind: layer1"),
+        (("scan", "net.py", "--checkpoint", "meta.pt"), "weight is without values"),
         (("scan", "net.py", "--checkpoint", "complex.pt"), "of another kind: layer1"),
         (("scan", "net.py", "--checkpoint", "itself.pt"), "itself.pt holds no weights by name"),
         (("show", "gone.json"), "gone.json cannot be read"),
@@ -300,10 +302,22 @@ def test_a_locked_folder_is_a_sentence(lawscope, monkeypatch):
         ("scan", "a.py"),
         ("scan", "net.py", "--checkpoint", "a"),
         ("peel", "--labels", "a"),
+        ("scan", "gpt2", "--gguf", "a", "--text", "net.py"),
     ):
         code, _, err = lawscope(*arguments)
         assert code == 2
         assert "cannot be read (Permission denied)" in err
+
+
+def test_so_is_one_inside_a_folder(lawscope, tmp_path, monkeypatch):
+    (tmp_path / "images" / "cats").mkdir(parents=True)
+
+    def locked(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.iterdir", locked)
+    code, _, err = lawscope("depth", "--data", "images")
+    assert (code, err) == (2, "lawscope: images: Permission denied.\n")
 
 
 def test_control_c_says_stopped(lawscope, tmp_path):
@@ -450,8 +464,9 @@ def test_samples_of_every_form_of_data(lawscope, tmp_path, data):
 
 
 def test_two_samples_per_class_cannot_be_told(lawscope):
-    code, out, _ = lawscope("demo", "--depth", 4, "--epochs", 1, "--per-class", 2, "--json")
-    assert code == 0
+    few = ("--data", "fashion-mnist-10x10", "--samples", 20, "--no-control")
+    code, out, err = lawscope("scan", "net.py", *few, "--json")
+    assert code == 0, err
     law = json.loads(out)["results"]["separation"]
     beyond = law["population"]
     assert beyond is None or beyond["verdict"] == "cannot be told"

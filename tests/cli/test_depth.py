@@ -71,3 +71,13 @@ def test_mistakes_are_one_sentence(depth, arguments, said):
 
 def test_depths_are_single_ones_and_ranges():
     assert parse_depths("2-4,8") == [2, 3, 4, 8]
+
+
+@pytest.mark.parametrize("kind", [">f4", np.longdouble])
+def test_numbers_that_torch_does_not_have_are_read(depth, kind):
+    with np.load("mine.npz") as mine:
+        np.savez("other.npz", x=mine["x"].astype("f4").astype(kind), y=mine["y"])
+        np.savez("plain.npz", x=mine["x"].astype("f4"), y=mine["y"])
+    found = [depth("--data", name, *QUICK, "--json") for name in ("other.npz", "plain.npz")]
+    assert [code for code, _, _ in found] == [0, 0]
+    assert len({str(json.loads(out)["values"]) for _, out, _ in found}) == 1

@@ -108,6 +108,7 @@ def test_a_backbone_is_known_to_have_learned_by_its_control_alone():
         ((1.6, 1.6, 0.5, 0.5), "Train longer, until the top"),
         ((0.5, 0.5, 1.6, 1.6), "Train the bottom longer or unfreeze it"),
         ((0.9, 0.9, 0.9, 0.9), ""),
+        ((0.5, 1.6), ""),  # three stations, of which the law cannot be told
     ],
 )
 def test_halves_out_of_balance_are_named(gains, begins):
@@ -162,6 +163,14 @@ class Merge(nn.Module):
         return self.linear(x) + 0.2 * torch.sin(40 * x.sum(dim=1))[:, None] * self.between
 
 
+class Blur(Merge):
+    """Adds larger waves to that, along all axes."""
+
+    def forward(self, x):
+        merged = super().forward(x)
+        return merged + 3 * torch.sin(40 * merged)
+
+
 def test_merged_rare_classes_are_looked_for_where_d_does_not_fall():
     data = cube((900, 900, 60, 60))
     result, said = advice_of(squeezing(1.0, Merge(), Same()), data)
@@ -171,6 +180,10 @@ def test_merged_rare_classes_are_looked_for_where_d_does_not_fall():
     assert said == ""
     _, said = advice_of(squeezing(1.0, Merge(), Same()), cube((900,) * 4))
     assert "class-wise" not in said
+    # A backbone has no accuracy to speak of.
+    backbone, untrained = (squeezing(1.0, each, Same(), Same())[:-1] for each in (Merge(), Blur()))
+    _, said = advice_of(backbone, data, control=untrained)
+    assert "though the network separates classes better than before it was trained" in said
 
 
 def collapsed(counts, energies=(1.0, 5.0), merged=(), noise=0.02, seed=0):

@@ -86,6 +86,12 @@ def test_what_is_damaged_is_refused(model, tmp_path):
     assert ls.next_token(model, BATCHES, checkpoint=path).n == 60 * 29
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_the_first_batch(model, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ls.LawscopeError, match="part of that path is a file"):
+        ls.next_token(model, BATCHES, checkpoint=tmp_path / "file" / "moments.safetensors")
+
+
 def test_what_is_of_something_else_is_refused(model, tmp_path):
     path = tmp_path / "moments.safetensors"
     stopped(model, path)

@@ -103,6 +103,9 @@ def assert_is(result, expected):
     assert result.nc4 == expected["nc4"]
     assert result.accuracy == expected["accuracy"]
     assert result.energies == pytest.approx((expected["E_W"], expected["E_H"]), rel=1e-9)
+    E_W, E_H = result.centred_energies
+    shared = f"that all classes share they are {E_W:#.3g} and {E_H:#.3g}: take those"
+    assert any(shared in said for said in result.section().findings)
     assert result.minority_cosine == pytest.approx(expected["minority"], rel=1e-9, nan_ok=True)
 
 

@@ -177,11 +177,62 @@ def test_ages_that_come_one_at_a_time_are_found_out():
         (torch.full((90,), torch.nan), "90 of the labels are NaN"),
         (Y + 0j, "are complex"),
         (np.zeros(90, dtype="M8[s]"), "neither numbers nor text"),
+        (Y.numpy().astype(np.uint64) + 2**63, "2⁶³ or more"),
+        (np.ma.masked_equal(Y.numpy(), 1), "masked"),
     ],
 )
 def test_labels_that_say_nothing_are_a_sentence(labels, sentence):
     with pytest.raises(LawscopeError, match=sentence):
         ls.separation(network(), (X, labels))
+    with pytest.raises(LawscopeError, match=sentence):
+        ls.fuzziness(X, labels)
+
+
+UNUSUAL = {
+    "masked": lambda: np.ma.masked_less(X.numpy(), -1),
+    "sparse": X.to_sparse,
+    "sparse rows": X.to_sparse_csr,
+    "meta": lambda: X.to("meta"),
+    "nested": lambda: torch.nested.nested_tensor(list(X)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* is in (prototype|beta) sta:UserWarning")
+@pytest.mark.parametrize("kind", UNUSUAL)
+def test_arrays_without_plain_numbers_are_a_sentence(kind):
+    features, said = UNUSUAL[kind](), kind.partition(" ")[0]
+    for measure in (
+        lambda: ls.separation(network(), (features, Y)),
+        lambda: ls.separation(network(), [(features, Y)]),
+        lambda: ls.fuzziness(features, Y),
+        lambda: ls.prediction_residual(features, Y),
+    ):
+        with pytest.raises(LawscopeError, match=said):
+            measure()
+    for labels in () if kind == "masked" else (features,):
+        with pytest.raises(LawscopeError, match=said):
+            ls.fuzziness(X, labels)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: ls.collapse_outlook(np.ma.masked_equal(Y.numpy(), 1)),
+        lambda: ls.peel(np.ma.masked_equal([9, 9, 90], 9)),
+        lambda: ls.advise_depth((np.ma.masked_less(X.numpy(), 0), Y.numpy())),
+    ],
+)
+def test_nothing_that_is_masked_counts(read):
+    with pytest.raises(LawscopeError, match="masked"):
+        read()
+
+
+def test_large_numbers_without_a_sign_keep_their_size():
+    steps = (100 * X).round().numpy().astype(np.int64)
+    # Half of them are beyond what int64 can hold, and would be negative.
+    across = steps.astype(object) * 2**50 + 2**63
+    expected = ls.fuzziness(across.astype(float), Y)
+    assert ls.fuzziness(across.astype(np.uint64), Y) == expected
 
 
 def test_text_that_cannot_be_put_in_order_is_a_sentence():

@@ -110,6 +110,10 @@ def test_cross_validation_is_by_sequence(small):
     assert result.pr_cv[2] == pytest.approx(expected, rel=1e-8)
 
 
+def test_a_first_token_beyond_the_vocabulary_is_none():
+    assert measure(build("gpt2", bos_token_id=50256), [IDS]).settings["bos"] == "none"
+
+
 def test_padding_is_left_out_and_does_not_matter():
     model = build("llama").double()
     padded = torch.cat([IDS, torch.zeros(len(IDS), 5, dtype=IDS.dtype)], dim=1)

@@ -103,8 +103,9 @@ def test_memory_for_merging_ranks(monkeypatch):
     error = torch.OutOfMemoryError("CUDA out of memory")
     monkeypatch.setattr(observer, "gathered", Boom(error, None))
     monkeypatch.setattr("lawscope.laws.next_token.law.place_among_ranks", lambda _: (0, 1))
-    monkeypatch.setattr("lawscope.laws.scan.agree", lambda work, _: work())
-    monkeypatch.setattr("lawscope.laws.scan.gathered", lambda part: [part])
+    for module in ("scan", "shares"):
+        monkeypatch.setattr(f"lawscope.laws.{module}.agree", lambda work, _: work())
+        monkeypatch.setattr(f"lawscope.laws.{module}.gathered", lambda part: [part])
     with pytest.raises(ls.LawscopeError, match=MOMENTS):
         measure(plain(), distributed=True)
 

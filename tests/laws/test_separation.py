@@ -295,7 +295,7 @@ def test_integer_and_complex_activations_name_the_station():
     [
         ({"uncertainty": "bootstrap"}, "'bootstrap' is not known; choose 'jackknife' or None"),
         ({"weighting": "none"}, "choose 'count'"),
-        ({"pooling": "max"}, "choose mean"),
+        ({"pooling": "median"}, "choose auto"),
         ({"memory": "much"}, "not a size"),
         ({"stations": []}, "is empty"),
         ({"stations": 3}, "stations=3 is not known; choose 'layers'"),
@@ -476,6 +476,12 @@ def test_many_classes_and_little_memory_have_four_folds():
     x = torch.randn(240, 30) + torch.randn(60, 30)[y]
     net = nn.Sequential(nn.Linear(30, 20), nn.Tanh(), nn.Linear(20, 20))
     assert ls.separation(net, (x, y)).settings["replicates"] == 4
+    # Not counted beforehand, and wider than classes are many: the first batch does not decide.
+    net[2], data = nn.Linear(20, 1001), list(zip(x, y, strict=True))
+    for size in (8, 240):
+        found = ls.separation(net, DataLoader(data, batch_size=size))
+        assert found.settings["replicates"] == 8
+    net[2] = nn.Linear(20, 20)
     few = y % 3
     table = 16 * 3 * 4 * (30 + 20 + 20)
     with pytest.warns(ls.LawscopeWarning, match="come from 4 folds"):

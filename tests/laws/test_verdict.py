@@ -104,6 +104,10 @@ def test_a_law_that_holds_here_is_not_said_to_hold_elsewhere_while_a_station_is_
     assert f"at least {biased.needed} per class" in biased.reason
     # D within a fifth of D̂ takes n·4(D̂/D − 1).
     assert biased.needed == pytest.approx(200, abs=1)
+    # In a sentence the number has three digits, upwards.
+    many = make_population(line, bias=30.123)
+    assert many.needed == pytest.approx(11650, abs=10)
+    assert "at least 11\u202f700 per class" in many.reason
     assert make_population(line, bias=1.2).needed is None
     assert not make_population(line, bias=1.26).settled.any()
     unclear = make_population(line, open_stations=[0])

@@ -148,6 +148,7 @@ def test_what_cannot_be_asked_for():
         ({"loader": []}, "empty"),
         ({"loader": 7}, "cannot be iterated"),
         ({"loader": [data()[0]]}, "no labels"),
+        ({"loader": (data()[0], 0 * data()[1])}, "one class"),
         ({"loader": (data()[0][:, :7], data()[1])}, "mat1 and mat2"),
     ],
 )
@@ -177,3 +178,9 @@ def test_settings_out_of_range_are_sentences(wrong):
     ((name, value),) = wrong.items()
     with pytest.raises(ls.LawscopeError, match=f"{name}={value!r}"):
         StopWhenLawHolds(*small(), **wrong)
+
+
+@pytest.mark.parametrize("epoch", [None, "ten", 2.5, -1])
+def test_an_epoch_that_is_none_is_a_sentence(epoch):
+    with pytest.raises(ls.LawscopeError, match=f"epoch={epoch!r}"):
+        StopWhenLawHolds(*small())(epoch)

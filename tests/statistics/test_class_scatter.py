@@ -271,6 +271,13 @@ def test_misuse_is_a_sentence():
     incomplete.update(torch.randn(5, 2), torch.arange(5) % 2)
     with pytest.raises(LawscopeError, match="second pass saw other samples"):
         incomplete.compute()
+    lost = ClassScatter("two-pass")
+    x, y = torch.randn(6, 2), torch.arange(6) % 2
+    lost.update(x, y)
+    lost.next_pass()
+    lost.update(x.index_fill(0, torch.tensor([3]), torch.nan), y)
+    with pytest.raises(LawscopeError, match="NaN or infinite there"):
+        lost.compute()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -33,6 +33,14 @@ def classifier():
     return model, cases.vectors(400).double(), cases.labels(400)
 
 
+def many_classes():
+    """Sixty classes, and a backbone of too few outputs to tell."""
+    torch.manual_seed(0)
+    y = torch.arange(60 * 20) % 60
+    x = torch.randn(len(y), 6) + 2 * torch.randn(60, 6)[y]
+    return classifier()[0][:-1], x.double(), y
+
+
 def language_model():
     torch.manual_seed(0)
     model = gpt(40, 8, 4, 2, 32).double().eval()
@@ -78,6 +86,11 @@ def measure_classes(rank, answers):
         answers["collapse", kind] = collapse_numbers(found), population_numbers(found.population)
     found = ls.elasticity(model, [(x, y)], LOSS, distributed=True)
     answers["elasticity"] = elasticity_numbers(found)
+    # Few classes on the first rank, many on the second: the folds are those of all classes.
+    model, x, y = many_classes()
+    mine = (y < 5) == (rank == 0)
+    found = ls.separation(model, (x[mine], y[mine]), distributed=True)
+    answers["many classes"] = population_numbers(found.population)
 
 
 def measure_tokens(rank, answers):
@@ -155,6 +168,10 @@ def check_fuzziness(ranks):
             values, population = answers["separation", strategy]
             assert values == pytest.approx(alone.values, rel=1e-9)
             assert population == pytest.approx(there, rel=1e-9)
+    model, x, y = many_classes()
+    there = population_numbers(ls.separation(model, (x, y)).population)
+    for answers in ranks:
+        assert answers["many classes"] == pytest.approx(there, rel=1e-9)
 
 
 def check_collapse(ranks):

@@ -109,6 +109,13 @@ def test_files_without_a_schema_are_read(result, toys):
         ls.load(toys / "toy.json")
 
 
+def test_a_result_of_nothing_but_brackets_is_a_sentence(tmp_path):
+    path = tmp_path / "quick.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(LawscopeError, match="nested too deeply"):
+        saved.load_results(path)
+
+
 def test_the_summary_of_a_family_is_compact_rounded_and_readable(toys):
     path = saved.summary_file(toys, "toy/quick", "cpu")
     saved.save_family([result_of(), result_of("toy/two-words")], path)

@@ -35,6 +35,22 @@ PRODUCTS = frozenset(
     "conv_transpose1d conv_transpose2d conv_transpose3d multi_head_attention_forward "
     "scaled_dot_product_attention".split()
 )
+ATTENTION = frozenset({"multi_head_attention_forward", "scaled_dot_product_attention"})
+TIMES = frozenset({"mul", "rmul", "imul"})
+# Functions that scale rows, or deal them out to others, as a graph does with its nodes.
+MIXES = (
+    (PRODUCTS - ATTENTION)
+    | TIMES
+    | frozenset(
+        "div truediv sub rsub sparse_mm spmm getitem index_select gather index_add "
+        "scatter scatter_add scatter_reduce index_reduce".split()
+    )
+)
+# Functions that ask a tensor for its shape only.
+BLANKS = frozenset(
+    "zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones new_empty "
+    "new_full".split()
+)
 # Functions that take a part out of a tensor.
 PARTS = frozenset("getitem select unbind chunk split narrow index_select gather".split())
 _WEIGHTS = (nn.Linear, _ConvNd, nn.Bilinear, nn.RNNBase, nn.MultiheadAttention)

@@ -15,8 +15,9 @@ def find_layers(found: Trace) -> dict[Seen, str]:
     """Find what completes a weight layer, with the name of that layer.
 
     From each linear or convolutional operation the data is followed while it goes one way only,
-    through norms, residual additions, dropout and reshapes, to the activation. The station is the
-    activation; without one, the last norm passed; without that, the weight itself. Left out are
+    through norms, residual additions, dropout, reshapes, and products with what no weight has
+    made, as with the edges of a graph, to the activation. The station is the activation; without
+    one, the last norm passed; without that, the weight itself. Left out are
 
     - the last weight when neither norm nor activation follows: its output is the logits;
     - weights without activation that share their input with another weight: parallel projections
@@ -63,7 +64,7 @@ def _follow(operations: list[Operation], start: int) -> int:
         same_module = end == before and operations[here].path == operations[start].path
         if kind == "norm" or (kind == "pass" and same_module):
             end = here
-        elif kind not in ("add", "pass"):
+        elif kind not in ("add", "pass") and not operations[here].mixes:
             break
     return end
 

@@ -8,9 +8,10 @@ that holds the weights of a branch and its sum. Where that is not a module that 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from lawscope.capture.kinds import PARTS, PRODUCTS
@@ -55,13 +56,33 @@ def find_residual_blocks(found: Trace) -> ResidualBlocks | None:
     # A sum around others is a long skip, not the end of a block.
     positions = {s.position for s in sums}
     alone = [s for s in alone if not s.branch & positions]
+    if len(blocks) > 1:
+        # Nor is a single one, such as that of a positional convolution or a pooling head.
+        owners = Counter(s.owner for s in alone)
+        alone = [s for s in alone if owners[s.owner] > 1]
+    alone = _join_cycle(alone)
     ends: dict[int, tuple[Seen, int | None]] = {s.operation: (s, None) for s in blocks}
     for end, source in _ends_of_sums(found, alone):
         ends.setdefault(end.operation, (end, source))
     if len(ends) < 2:
         return None
     in_order = [ends[i] for i in sorted(ends)]
-    return ResidualBlocks(tuple(end for end, _ in in_order), in_order[0][1])
+    entrance = in_order[0][1]
+    if entrance is not None:
+        names = name_operations(found.seen)
+        entrance = _trace_back(found.operations, entrance, lambda i: i in names)
+    return ResidualBlocks(tuple(end for end, _ in in_order), entrance)
+
+
+def _trace_back(operations: list[Operation], start: int, stops: Callable[[int], bool]) -> int:
+    """Return what a tensor is but for its shape or scale, up to where the way back stops."""
+    here = start
+    while not stops(here) and (operations[here].kind == "pass" or operations[here].mixes):
+        before = [i for i in operations[here].inputs if operations[i].weighted]
+        if len(before) != 1:
+            break
+        here = before[0]
+    return here
 
 
 def _find_sum(operations: list[Operation], position: int, called: dict[str, Seen]) -> _Sum | None:
@@ -118,7 +139,8 @@ def _count_weights(operations: list[Operation], end: int, skips: bool = False) -
 
 def _ends_skip(operation: Operation) -> bool:
     product = operation.kind == "other" and operation.function in PRODUCTS
-    return product or operation.kind == "activation" or operation.function in PARTS
+    changes = operation.kind == "activation" or operation.function in PARTS
+    return product or changes or operation.gates
 
 
 def _has_blocks_of_its_own(sums: Sequence[_Sum], called: dict[str, Seen]) -> bool:
@@ -159,6 +181,20 @@ def _join_halves(blocks: list[Seen], calls: Sequence[Seen]) -> list[Seen]:
     return blocks
 
 
+def _join_cycle(sums: list[_Sum]) -> list[_Sum]:
+    """Return the last of each round, where sums come in rounds, as attention and feed-forward.
+
+    Sums of one kind have weights of the same names but for numbers.
+    """
+    kinds = [tuple(re.sub(r"\b\d+\b", "*", path) for path in s.weights) for s in sums]
+    length = kinds.index(kinds[0], 1) if kinds.count(kinds[0] if kinds else ()) > 1 else 1
+    rounds, left = divmod(len(sums), length)
+    if left or kinds != kinds[:length] * rounds or len(set(kinds[:length])) < length:
+        return sums
+    firsts, lasts = sums[::length], sums[length - 1 :: length]
+    return [replace(last, source=one.source) for one, last in zip(firsts, lasts, strict=True)]
+
+
 def _ends_of_sums(found: Trace, sums: Sequence[_Sum]) -> list[tuple[Seen, int]]:
     """Return what is measured after each sum, and where its block began."""
     operations, names = found.operations, name_operations(found.seen)
@@ -175,7 +211,8 @@ def _ends_of_sums(found: Trace, sums: Sequence[_Sum]) -> list[tuple[Seen, int]]:
         return position
 
     # Behind a norm only where the stream goes on from it: the final norm is not part of a block.
-    normed = {s.source for s in sums} & {follow(s.position, "norm") for s in sums}
+    sources = {_trace_back(operations, s.source, lambda i: False) for s in sums}
+    normed = sources & {follow(s.position, "norm") for s in sums}
     ends = []
     for one in sums:
         end = follow(one.position, "activation")

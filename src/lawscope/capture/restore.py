@@ -26,7 +26,8 @@ _IN_PLACE = frozenset(
     f"__{name}__"
     for name in "setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split()
 )
-_SHARING = frozenset(("numpy", "__array__", "__dlpack__"))  # what is written there is not seen
+# What is written into what these return is not seen.
+_SHARING = frozenset("numpy __array__ __dlpack__ untyped_storage storage _typed_storage".split())
 _SET_DATA = Tensor.data.__set__  # type: ignore[attr-defined]
 # Modes, hooks, random generators and torch's settings are everybody's: threads measure in turn.
 turn = threading.RLock()
@@ -153,15 +154,21 @@ def eager() -> Iterator[None]:
 def _keep_attributes(module: nn.Module, stack: ExitStack) -> None:
     """Keep attributes, buffers and submodules, and what is in tensors, lists, sets and dicts."""
     attributes = vars(module)
+    kept: list[tuple[Any, Any]] = []
+    stack.callback(setattr, module, "__class__", type(module))  # a parametrization makes another
     for value in (attributes, *attributes.values(), *module._buffers.values()):
-        # Emptied first, then filled: the stack is worked from its end.
         if isinstance(value, Tensor):
             stack.callback(_put_back, value, value.detach().clone())
-        elif type(value) is list:
-            stack.callback(value.__setitem__, slice(None), list(value))
-        elif type(value) in (dict, set, OrderedDict, defaultdict):
-            stack.callback(value.update, value.copy())
-            stack.callback(value.clear)
+        elif type(value) in (list, dict, set, OrderedDict, defaultdict):
+            kept.append((value, value.copy()))
+
+    def back() -> None:
+        for container, before in kept:
+            container.clear()
+            container.extend(before) if type(container) is list else container.update(before)
+
+    # One for all containers of a module, which cannot fail to take their own back.
+    stack.callback(back)
 
 
 def _keep_training_state(parameter: nn.Parameter, stack: ExitStack) -> None:
@@ -231,13 +238,18 @@ class _Keeper(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         writes, written = _writes(func), list[Any]()
+        given = [*args, *kwargs.values()]
         if "out" in kwargs:
             written.append(kwargs["out"])
-        if writes == "first":
-            written.append(args[:1])
+        if writes == "first" or kwargs.get("inplace"):
+            written.append(given[:1])
+        elif writes == "running":  # mean and variance, after the input
+            written.append(given[1:3])
+        elif writes == "any":
+            written.append(given)
         elif writes == "table":
             longest = kwargs.get("max_norm", args[3] if len(args) > 3 else None)
-            written.append((args, kwargs) if longest is not None else ())
+            written.append(given if longest is not None else ())
         for tensor in tensors_in(written):
             for parameter in self.unchanged.pop(_storage(tensor), ()):
                 self.kept.append((parameter, parameter.data, parameter.detach().clone()))
@@ -251,12 +263,18 @@ class _Keeper(TorchFunctionMode):
 
 
 @lru_cache(1024)
-def _writes(func: Any) -> Literal["first", "table", ""]:
-    """Return whether a function may write into its first argument, or into an embedding."""
+def _writes(func: Any) -> Literal["first", "running", "table", "any", ""]:
+    """Return which of its arguments a function may write into."""
     name = str(getattr(func, "__name__", "")).partition(".")[0]  # an operator has overloads
     in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
     if in_place or name in _SHARING or func == _SET_DATA:
         return "first"
+    one = getattr(func, "_schema", None)
+    schemas = list(getattr(func, "_schemas", {}).values()) if one is None else [one]
+    if schemas and all(schema.is_mutable for schema in schemas):
+        return "any"  # an operator of somebody's own
+    if name in ("batch_norm", "instance_norm"):
+        return "running"
     return "table" if function_name(func) in ("embedding", "embedding_bag") else ""
 
 

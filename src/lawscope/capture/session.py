@@ -91,8 +91,8 @@ class Session:
             self.example = self.fit(source.few())
         else:
             self.example = self.fit(source.peek())
-        with self._limits(self.example):
-            found, again = self.look(self._trace)
+        found, again = self.look(self._trace)
+        _check_samples_first(again or found)
         self.stations: Stations = find_stations(found, again)
         output = main_tensor(found.output)
         self.output_shape = () if output is None else tuple(output.shape)
@@ -168,7 +168,11 @@ class Session:
         """
         before = RandomState()
         try:
-            with restoring(self.model, self.mode) as keeper, keeper:
+            with (
+                self._limits(batch or self.example),
+                restoring(self.model, self.mode) as keeper,
+                keeper,
+            ):
                 if batch is not None:
                     return function(self.model, batch)
                 if self.example.size > EXAMPLE_SAMPLES:
@@ -265,6 +269,18 @@ class Session:
         memory = memory_error_as_sentence(f"a batch of {on}", remedy)
         with explain_errors("network", tuple(batch.main.shape)), limits, memory:
             yield
+
+
+def _check_samples_first(found: Trace) -> None:
+    """Refuse data whose second axis counts samples, as an output with a row for each shows."""
+    data, output = found.raw.shape, main_tensor(found.output)
+    rows = () if output is None else tuple(output.shape)
+    if len(data) > 1 and rows and rows[0] == data[1] != data[0] and found.batch not in rows:
+        raise LawscopeError(
+            f"For data of shape {data} the network returns {rows}: its second axis counts samples, "
+            "as where steps come first; hand over samples first, x.transpose(0, 1), to a network "
+            "that turns them back."
+        )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from lawscope.capture.blocks import StreamBlocks, find_repeated_blocks
 from lawscope.capture.layers import find_layers, is_sequence, name_operations
+from lawscope.capture.pooling import OF_STEPS, Pooling, choose_pooling
 from lawscope.capture.residual import find_residual_blocks
 from lawscope.capture.trace import Seen, Trace, join_name
 from lawscope.errors import LawscopeError, NotApplicableError
@@ -71,6 +72,7 @@ class Station:
         layer: the linear or convolutional layer that this station completes, if any.
         batch_dim: the axis that counts samples.
         sequence: activations are (tokens, channels) and get pooled.
+        read: what the network reads of the steps, behind a recurrent layer: "last", "mean", ….
         granularities: which of "layers" and "blocks" this station belongs to.
         operation: what made the tensor; equal for two names of the same tensor.
         channels_first: channels come before positions, as after a convolution.
@@ -89,11 +91,19 @@ class Station:
     layer: str = ""
     batch_dim: int = 0
     sequence: bool = False
+    read: str = ""
     granularities: tuple[str, ...] = ()
     operation: int = -1
     channels_first: bool = False
     stream: bool = False
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def choose_pooling(self, pooling: Pooling) -> Pooling:
+        """Return what is done with the activations here, where this pooling is asked for."""
+        maps = self.channels_first and len(self.shape) > 1
+        return choose_pooling(
+            pooling, self.shape, sequence=self.sequence, maps=maps, read=self.read
+        )
 
 
 @dataclass(frozen=True)
@@ -104,11 +114,13 @@ class Stations:
         all: the stations.
         skipped: layers whose activations have no row per sample, or are not floats.
         residual: skips are added to branches, and the blocks are those that end in such sums.
+        remarks: what cannot be seen, in sentences.
     """
 
     all: tuple[Station, ...]
     skipped: tuple[str, ...] = ()
     residual: bool = False
+    remarks: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Station]:
         return iter(self.all)
@@ -140,7 +152,7 @@ class Stations:
         )
 
     def __repr__(self) -> str:
-        return self.table().to_string(index=False)
+        return "\n".join([self.table().to_string(index=False), *self.remarks])
 
 
 def find_stations(found: Trace, again: Trace | None = None) -> Stations:
@@ -171,6 +183,7 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
             batch_dim=axis,
             sequence=is_sequence(found.operations, seen.operation, seen.shape),
             channels_first=found.operations[seen.operation].channels_first,
+            read=found.steps_read or "" if found.operations[seen.operation].recurrent else "",
             function=seen.function or "",
             **{shared: getattr(seen, shared) for shared in _SHARED},
             **more,
@@ -200,7 +213,24 @@ def find_stations(found: Trace, again: Trace | None = None) -> Stations:
             skipped.append(seen.name)
     # By operation, so that the entrance of the first block stands where its tensor was made.
     made = sorted((s for s in stations if s is not None), key=lambda s: s.operation)
-    return Stations(tuple(made), tuple(skipped), residual is not None)
+    return Stations(tuple(made), tuple(skipped), residual is not None, _remark_on_steps(found))
+
+
+def _remark_on_steps(found: Trace) -> tuple[str, ...]:
+    """Return what cannot be told about recurrent layers."""
+    several = {o.path: o.inner for o in found.operations if o.inner > 1}
+    sentences = [
+        f"'{join_name(path)}' runs its {layers} layers in one call, of which only the last can be "
+        "seen; with a module for each layer all are measured."
+        for path, layers in several.items()
+    ]
+    if found.steps_read == "":
+        sentences.append(
+            "What the network reads of the steps of its recurrent layers is not one of "
+            f"{', '.join(OF_STEPS)}; pass it as pooling=, a function of (B, T, C), else their mean "
+            "is measured."
+        )
+    return tuple(sentences)
 
 
 def stations_of_stream(blocks: StreamBlocks) -> Stations:

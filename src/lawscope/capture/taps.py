@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from lawscope.capture.kinds import function_name
 from lawscope.capture.outputs import find_stream, main_tensor
-from lawscope.capture.pooling import Pooling, loses_mask, pool
+from lawscope.capture.pooling import Pooling, loses_mask, pool, pool_maps
 from lawscope.capture.stations import Place, Station
 from lawscope.capture.trace import hooked
 from lawscope.data.batches import Batch
@@ -39,14 +39,14 @@ class Tap:
             of the loss with respect to the output.
         rows: "samples", one pooled row each, (B, d); "positions", one per token or pixel, batch
             first, (B·T, d); or "raw", as it is.
-        pooling: of sequences, for "samples".
+        pooling: of sequences and maps, for "samples".
         reduce: makes rows (B, d) of activations and mask, instead of the pooling.
     """
 
     station: Station
     what: What = "output"
     rows: Rows = "samples"
-    pooling: Pooling = "mean"
+    pooling: Pooling = "auto"
     reduce: Reduce | None = None
 
     @property
@@ -299,8 +299,9 @@ class Reader(TorchFunctionMode):
             return tensor.reshape(-1, tensor.shape[-1])
         if tap.reduce is not None:
             return tap.reduce(tensor, batch.mask)
+        pooling = station.choose_pooling(tap.pooling)
         if station.sequence and tensor.dim() == 3:
-            if loses_mask(tensor, tap.pooling, batch.mask):
+            if loses_mask(tensor, pooling, batch.mask):
                 self.unmasked.add(station.operation)
-            return pool(tensor, tap.pooling, batch.mask)
-        return tensor if tensor.dim() == 2 else tensor.reshape(batch.size, -1)
+            return pool(tensor, pooling, batch.mask)
+        return tensor if tensor.dim() == 2 else pool_maps(tensor, pooling)

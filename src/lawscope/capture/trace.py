@@ -20,9 +20,11 @@ from torch.overrides import TorchFunctionMode
 from lawscope.capture import kinds
 from lawscope.capture.kinds import Kind, function_name, is_convolution
 from lawscope.capture.outputs import find_stream, main_first, main_tensor
+from lawscope.capture.pooling import OF_STEPS, pool
 from lawscope.data.batches import Batch, tensors_in
 
 KEPT_PRODUCTS = 32  # the head is among the last
+NEAR = 1e-5  # how far two ways to compute one number may be apart, relative to the largest
 Origin = Literal["data", "weights", "fixed"]
 
 
@@ -40,6 +42,14 @@ class Operation:
     flattens: bool = False  # all axes but the first were made one
     origin: Origin = "data"  # "weights": made of them only, as a transposed or masked matrix
     part: bool = False  # another output of the operation it reads from, not a result of its own
+    # one of its tensors comes from weights, and is scaled or dealt out to other rows
+    mixes: bool = False
+    gates: bool = False  # two or more come from weights, and are multiplied
+    weighted: bool = False  # a weight is upstream, or it is one
+    recurrent: bool = False  # the same of a recurrent layer
+    inner: int = 0  # layers of a recurrent module, which runs them all in one call
+    # what of a recurrent layer's steps a row per sample holds: a pooling, or "" for another
+    steps: str | None = None
     consumers: list[int] = field(default_factory=list)
 
 
@@ -121,6 +131,13 @@ class Trace:
     output: Any
     overwrites: bool = False  # the network writes into its inputs
 
+    @property
+    def steps_read(self) -> str | None:
+        """What the network reads of recurrent layers' steps; None: all of them, "": unknown."""
+        read = {o.steps for o in self.operations if o.steps is not None}
+        named = read - {""}
+        return named.pop() if len(named) == 1 else "" if read else None
+
 
 def trace(
     model: nn.Module, batch: Batch, *, copies: bool = False, stream: Sequence[int] | None = None
@@ -130,7 +147,7 @@ def trace(
     With ``copies`` products with a matrix are kept; a stream of tokens (B, T) is followed from
     module to module.
     """
-    tracer = _Tracer(model, copies, stream)
+    tracer = _Tracer(model, batch, copies, stream)
     inputs, raw = batch.inputs, batch.main
     for tensor in [raw, *(t for t in inputs if t is not raw)]:
         tracer.add(Operation("input", "", None, ()), [tensor])
@@ -197,9 +214,12 @@ class _Entry(NamedTuple):
 class _Tracer(TorchFunctionMode):
     """Follows module calls by hooks and function calls by the mode."""
 
-    def __init__(self, model: nn.Module, copies: bool, stream: Sequence[int] | None) -> None:
+    def __init__(
+        self, model: nn.Module, batch: Batch, copies: bool, stream: Sequence[int] | None
+    ) -> None:
         super().__init__()
-        self.copies, self.stream = copies, stream
+        self.batch, self.copies, self.stream = batch, copies, stream
+        self.steps: Tensor | None = None  # the latest (B, T, C) behind a recurrent layer
         self.paths = {module: path for path, module in model.named_modules()}
         # Weights that are sharded are whole only while their module runs.
         self.sharded = any(is_distributed_tensor(p) for p in model.parameters())
@@ -215,6 +235,7 @@ class _Tracer(TorchFunctionMode):
         self.entries: list[_Entry] = []
         self.inside: nn.Module | None = None  # the atomic module being run
         self.activated = ""  # the latest activation in there
+        self.added = False  # inside, two tensors of data were added
         self.entered = 0  # modules so far
         self.calls: Counter[tuple[str, str]] = Counter()
 
@@ -234,10 +255,38 @@ class _Tracer(TorchFunctionMode):
         self.operations.append(operation)
         for source in operation.inputs:
             self.operations[source].consumers.append(position)
+            operation.weighted |= self.operations[source].weighted
+            operation.recurrent |= self.operations[source].recurrent
+        operation.weighted |= operation.kind in ("weight", "embedding")
         for number, tensor in reversed(list(enumerate(outputs))):
             self.made[id(tensor)] = _Made(position, number, _version(tensor))
             self.alive.append(tensor)
+        if operation.recurrent and outputs:
+            self.note_steps(operation, outputs[0].detach())
         return position
+
+    def note_steps(self, operation: Operation, tensor: Tensor) -> None:
+        """Keep a sequence behind a recurrent layer, or find out what a row per sample has of it."""
+        size = self.batch.size
+        if not tensor.is_floating_point() or operation.part:
+            return
+        if tensor.dim() == 3 and size in tensor.shape[:2]:
+            first = getattr(self.inside, "batch_first", tensor.shape[0] == size)
+            self.steps = (tensor if first else tensor.transpose(0, 1)).clone()
+        elif tensor.dim() == 2 and self.steps is not None and operation.kind != "weight":
+            before = (self.operations[i].steps for i in operation.inputs)
+            operation.steps = next(filter(None, before), None) or self.name_steps(tensor)
+
+    def name_steps(self, rows: Tensor) -> str:
+        """Return the pooling of the steps that these rows are, found by value."""
+        assert self.steps is not None
+        for name in OF_STEPS:
+            like = pool(self.steps, name, self.batch.mask)
+            if like.shape == rows.shape:
+                far = float((like - rows).abs().max())
+                if far <= NEAR * float(like.abs().max()):
+                    return name
+        return ""
 
     def source(self, tensor: Tensor) -> int | None:
         """Return the operation whose result a tensor is, one per tensor and state."""
@@ -279,6 +328,8 @@ class _Tracer(TorchFunctionMode):
         name = function_name(func)
         call = self.count(self.path, name) if self.stack else 0
         given = list(tensors_in((args, kwargs))) if self.inside is None else []
+        if name in kinds.BLANKS:
+            given = []
         operation = self.function(name, given)
         data = [tuple(t.shape) for t in given if self.origin(t) == "data"]
         shape = tuple(given[0].shape) if given else ()
@@ -286,6 +337,7 @@ class _Tracer(TorchFunctionMode):
         self.note_product(name, call, args, kwargs, output)
         if self.inside is not None:
             self.activated = operation.activation or self.activated
+            self.added |= operation.kind == "add" and self.adds(args, output)
             return output
         # Writing into a part of a tensor gives nothing back.
         outputs = main_first(args[0] if name == "setitem" else output)
@@ -320,6 +372,7 @@ class _Tracer(TorchFunctionMode):
         matrix = any(o == "weights" and t.dim() > 1 for o, t in zip(origins, given, strict=True))
         # A product of weights alone, as of low rank, is a weight itself.
         kind = kinds.function_kind(name, weighted=matrix and set(origins) != {"weights"})
+        mixes, gates = self.mixing(name, given)
         channels = self.upstream_channels(sources)
         if kind == "weight":
             channels = is_convolution(name)
@@ -330,10 +383,20 @@ class _Tracer(TorchFunctionMode):
             self.path,
             name,
             sources,
+            mixes=mixes,
+            gates=gates,
             activation=name if kind == "activation" else "",
             channels_first=channels,
             origin=_joint(kind, origins),
         )
+
+    def mixing(self, name: str, given: list[Tensor]) -> tuple[bool, bool]:
+        """Return whether one tensor alone comes from weights, or several are multiplied."""
+        made = [self.made.get(id(tensor)) for tensor in given]
+        weighted = sum(m is not None and self.operations[m.position].weighted for m in made)
+        part = len(given) == 1 and name in kinds.PARTS  # a slice is another thing
+        mixes = name in kinds.MIXES and weighted == 1 and not part
+        return mixes, name in kinds.TIMES and weighted > 1
 
     def copy_stream(self, value: Any) -> Tensor | None:
         found = None if self.stream is None else find_stream(value, self.stream)
@@ -353,7 +416,7 @@ class _Tracer(TorchFunctionMode):
         origins = tuple(self.origin(tensor) for tensor in given)
         self.entries.append(_Entry(*entry[:2], source, shape, self.sources(given), origins))
         if len(self.stack) > 1 and kinds.is_atomic(module):
-            self.inside, self.activated = module, ""
+            self.inside, self.activated, self.added = module, "", False
 
     def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         entry = self.entries.pop()
@@ -365,9 +428,10 @@ class _Tracer(TorchFunctionMode):
         atomic = self.inside is module
         if self.inside is not None and not atomic:
             return
+        position = -1
         if atomic:
+            position = self.add(self.module(module, entry, output), main_first(output))
             self.inside = None
-            self.add(self.module(module, entry, output), main_first(output))
         tensor = main_tensor(output)
         operation = None if tensor is None else self.source(tensor)
         if tensor is not None and operation is not None and self.stack:
@@ -383,9 +447,18 @@ class _Tracer(TorchFunctionMode):
                 input_shape=entry.shape,
             )
             self.seen.append(seen)
+            if operation == position and self.operations[position].kind == "add":
+                self.sums[position] = seen
+
+    def adds(self, args: Any, output: Any) -> bool:
+        """Return whether two of the tensors that entered a module were added."""
+        terms = [t for t in tensors_in(args) if id(t) in self.made and self.origin(t) == "data"]
+        return isinstance(output, Tensor) and [t.shape for t in terms].count(output.shape) > 1
 
     def module(self, module: nn.Module, entry: _Entry, output: Any) -> Operation:
         kind = kinds.module_kind(module, bool(self.activated))
+        if kind == "other" and self.added:
+            kind = "add"
         channels = self.upstream_channels(entry.sources)
         if kind in ("weight", "embedding"):
             channels = isinstance(module, nn.modules.conv._ConvNd)
@@ -400,6 +473,8 @@ class _Tracer(TorchFunctionMode):
             channels_first=channels,
             flattens=kind in ("pass", "other") and kinds.flattens(*shapes),
             origin=_joint(kind, entry.origins),
+            recurrent=isinstance(module, nn.RNNBase),
+            inner=module.num_layers if isinstance(module, nn.RNNBase) else 0,
         )
 
 

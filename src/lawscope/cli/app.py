@@ -126,7 +126,9 @@ def scan(
             "'blocks.*', or names with commas."
         ),
     ] = "auto",
-    pooling: Annotated[str, _laws("Of token sequences: mean, first, last or flatten.")] = "mean",
+    pooling: Annotated[
+        str, _laws("Of sequences: mean, max, first, last, ends, flatten; of maps: mean, 4x4.")
+    ] = "auto",
     head: Annotated[
         str | None, _laws("The head to measure, where the network has several.")
     ] = None,
@@ -250,8 +252,8 @@ def list_stations(
     asked = {"data": data, "data_dir": data_dir, "size": size, "scale": "-1:1", "mean": None}
     with quiet_warnings(), explain_failures("The network or its data"):
         given = load_data(SimpleNamespace(**few, **asked), model)[0] if data else found.data()
-        table = stations(model, given).table()
-    Console().print(render_frame(table))
+        listed = stations(model, given)
+    Console().print(render_frame(listed.table()), *listed.remarks, sep="\n", markup=False)
 
 
 @app.command()
@@ -319,6 +321,11 @@ def run() -> None:
         # The reader of our output has gone (as `| head` does): nothing is left to say.
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # of a file somewhere inside what was named
+        if debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        _leave(f"{where}{error.strerror or error}.")
 
 
 def _leave(sentence: str, code: int = 2) -> None:

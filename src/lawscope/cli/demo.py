@@ -110,6 +110,8 @@ def demo(
         name=f"{depth}-layer network on Fashion-MNIST 10×10",
         class_names=data.class_names,
         mode=mode,
+        # All that it was trained on: of images it never saw these samples say nothing.
+        whole=True,
     )
     trained = f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}"
     outcomes = {"train_accuracy": outcome.accuracy, "train_loss": outcome.loss}

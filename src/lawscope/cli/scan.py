@@ -21,6 +21,7 @@ from lawscope.capture.session import Loss
 from lawscope.cli.data import check_pixels, load_data
 from lawscope.cli.shared import find_place
 from lawscope.cli.target import Target, build_control, load_checkpoint, load_target
+from lawscope.data.batches import as_raw
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.laws.registry import all_laws, find_law
@@ -122,7 +123,7 @@ def _take(loader: Any, samples: int) -> list[Any]:
         labels: Any = batch.labels
         if source.label_names:
             labels = [source.label_names[number] for number in batch.labels.tolist()]
-        batches.append((*([batch.kwargs] if batch.kwargs else batch.args), labels))
+        batches.append(as_raw(batch, labels))
         if sum(len(b[-1]) for b in batches) >= samples:
             break
     return batches

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lawscope.data.labels import has_values
 from lawscope.errors import LawscopeError
 from lawscope.files import check_file, exists
 
@@ -169,7 +170,7 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
             if ours.shape != theirs.shape
         ],
         "of another kind": [
-            f"{k} is {ours.dtype} in the file, {theirs.dtype} in the network"
+            f"{k} is {_describe_kind(ours)} in the file, {theirs.dtype} in the network"
             for k, (ours, theirs) in both.items()
             if not _is_loadable(ours, theirs)
         ],
@@ -247,10 +248,15 @@ def _storages(model: nn.Module) -> set[int]:
     return {p.untyped_storage().data_ptr() for p in model.parameters() if p.numel()}
 
 
+def _describe_kind(tensor: Tensor) -> str:
+    if tensor.is_meta:
+        return "without values (on the meta device)"
+    return str(tensor.dtype) if tensor.layout == torch.strided else f"sparse ({tensor.layout})"
+
+
 def _is_loadable(given: Tensor, wanted: Tensor) -> bool:
     """Return whether values survive: dense, with values, and real floats into real floats."""
-    plain = given.layout == torch.strided and not given.is_meta and not given.is_quantized
-    return plain and (
+    return has_values(given) and (
         given.is_floating_point() == wanted.is_floating_point()
         and given.is_complex() == wanted.is_complex()
     )

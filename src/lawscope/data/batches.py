@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lawscope.arrays import as_native
-from lawscope.data.labels import read_labels
+from lawscope.data.labels import has_values, read_labels
 from lawscope.errors import LawscopeError
 
 if TYPE_CHECKING:
@@ -126,6 +126,13 @@ def as_batch(raw: Any) -> Batch:
     return Batch((raw,), {}, None)
 
 
+def as_raw(batch: Batch, labels: Any = None) -> Any:
+    """Return what :func:`as_batch` would read as this batch, or as one with other labels."""
+    labels = batch.labels if labels is None else labels
+    inputs = (batch.kwargs,) if batch.kwargs else batch.args
+    return inputs[0] if labels is None else (*inputs, labels)
+
+
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """Yield all tensors inside nested tuples, lists and dicts, in order."""
     if isinstance(value, Tensor):
@@ -136,10 +143,10 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def _with_values(tensor: Tensor) -> Tensor:
-    if tensor.is_meta or tensor.layout != torch.strided:
+    if not (has_values(tensor) or tensor.is_quantized):
         raise LawscopeError(
-            "A batch is a sparse tensor, or on the meta device, where it has no values; pass dense "
-            "tensors."
+            "A batch is a sparse or nested tensor, or on the meta device, where it has no values; "
+            "pass dense tensors."
         )
     return tensor
 

@@ -22,16 +22,17 @@ def read_labels(labels: Any) -> tuple[Tensor, tuple[str, ...]]:
     if isinstance(labels, Tensor):
         return labels, ()
     try:
-        array = np.asarray(labels)
+        array = np.asanyarray(labels)
+        array = as_native(array) if array.dtype.kind in "fiub" else np.asarray(array)
         if array.dtype.kind == "O":
             array = np.asarray(array.tolist())
         if _holds_text(labels, array):
             names, numbers = np.unique(_as_text(array), return_inverse=True)
             return torch.from_numpy(numbers), tuple(names.tolist())
-        if array.dtype.kind == "u":  # torch computes with few of these
+        if array.dtype.kind == "u" and array.dtype.itemsize < 8:  # torch computes with few of these
             array = array.astype(np.int64)
         # A copy, because a column of a table cannot be written to, which torch warns about.
-        return torch.from_numpy(as_native(array).copy()), ()
+        return torch.from_numpy(array.copy()), ()
     except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, LawscopeError):
             raise
@@ -71,10 +72,14 @@ def as_classes(labels: Tensor, samples: int, law: str) -> Tensor:
         LawscopeError: any other labels that do not name one class per sample.
     """
     y = labels.detach()
-    if y.is_meta or y.layout != torch.strided:
-        raise LawscopeError("The labels are sparse, or on the meta device; pass dense numbers.")
+    if not has_values(y):
+        raise LawscopeError(
+            "The labels are a meta, sparse, nested or quantized tensor; pass dense numbers."
+        )
     if y.is_complex():
         raise LawscopeError("The labels are complex; encode them as class numbers.")
+    if y.is_floating_point():
+        y = y.double()  # what has eight bits cannot be compared
     if y.dim() == 0 or (y.dim() == 2 and y.shape[1] == 1):
         y = y.flatten()
     if y.is_floating_point() and not bool(y.isfinite().all()):
@@ -93,7 +98,13 @@ def as_classes(labels: Tensor, samples: int, law: str) -> Tensor:
             f"The targets look like a regression (one is {example:.4g}): {law} needs one class per "
             "sample."
         )
-    return y.to(torch.int64)
+    classes = y.to(torch.int64)
+    if y.dtype == torch.uint64 and bool((classes < 0).any()):
+        raise LawscopeError(
+            "The labels hold numbers of 2⁶³ or more; number the classes from 0, as "
+            "numpy.unique(labels, return_inverse=True) does."
+        )
+    return classes
 
 
 def _read_rows(rows: Tensor, law: str) -> Tensor:
@@ -117,6 +128,12 @@ def _read_rows(rows: Tensor, law: str) -> Tensor:
         f"The targets look like a regression ({width} numbers per sample): {law} needs one class "
         "per sample."
     )
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Return whether a tensor is dense and on a device with memory, with numbers of its own."""
+    plain = tensor.layout == torch.strided and not (tensor.is_meta or tensor.is_nested)
+    return plain and not tensor.is_quantized
 
 
 def are_marks(labels: Tensor) -> bool:

@@ -7,16 +7,16 @@ import itertools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from lawscope.data.batches import Batch, as_batch, tensors_in
+from lawscope.data.batches import Batch, as_batch, as_raw, tensors_in
 from lawscope.data.labels import are_marks, read_labels
-from lawscope.errors import LawscopeError
+from lawscope.errors import LawscopeError, NoDataError
 
 WHOLE_BATCH = 256
 LABEL_TYPES = (int, float, str, bytes, np.generic, type(None))
@@ -36,7 +36,8 @@ class Source:
 
     Attributes:
         samples: how many there are at most, where that can be known without reading them.
-        classes: how many there are, where that can be known without reading samples.
+        labels: the different ones, where they can be known without reading samples.
+        classes: how many those are.
         label_names: of labels that are text, in the order of their numbers; empty otherwise.
         batches: how many there are, where the data has a length.
         total: how much there is to do, in ``unit``, where that can be known.
@@ -45,6 +46,7 @@ class Source:
 
     kind: Literal["samples", "tokens"] = "samples"
     unit: str = "batch"
+    labels: Tensor | None = None
 
     def __init__(self, data: Any) -> None:
         self.data: Iterable[Any] = self._iterable(data)
@@ -56,13 +58,14 @@ class Source:
         self.label_names: tuple[str, ...] = ()
         self._numbers: dict[str, int] | None = None  # of labels that are text, once looked at
         self._handed_out, self._digest = 0, hashlib.blake2b(digest_size=16)
+        self._only_shows = False
         try:
             self.samples, self.classes, self.batches, self.total = self._count()
             self._state.restore()  # counting has read what can be indexed
             self._begun = self._read(self.data)
             first = next(self._begun, None)
             if first is None:
-                raise LawscopeError(self._empty)
+                raise NoDataError(self._empty)
             self._first = self._number_names(first)
             self._after_first = RandomState(self.data)
         finally:
@@ -93,8 +96,21 @@ class Source:
         """Return how many batches of the pass under way were handed out, and their fingerprint."""
         return self._handed_out, self._digest.copy().hexdigest()
 
+    def describe(self) -> dict[str, Any]:
+        """Return the first batch, and what of the data a measurement is planned by."""
+        known = {"read_once": self.read_once, "samples": self.samples, "classes": self.classes}
+        return {"first": as_raw(self._first), **known}
+
+    def only_show(self, read_once: bool, samples: int | None, classes: int | None) -> Self:
+        """Hand out no batch: the one that is shown is of another rank, as are these numbers."""
+        self._only_shows, self.batches, self.total = True, 0, 0
+        self.read_once, self.samples, self.classes = read_once, samples, classes
+        return self
+
     def __iter__(self) -> Iterator[Batch]:
         """Read the data once; a second pass must find the same."""
+        if self._only_shows:
+            return
         if self._begun is not None:
             batches: Iterator[Batch] = itertools.chain([self._first], self._begun)
             self._begun = None
@@ -135,8 +151,10 @@ class Source:
             return [data]
         if _is_pair(data):
             x, y = data
+            if isinstance(x, Tensor):
+                as_batch(x)  # refuses what cannot be cut
             # A column of a table is cut by its index, an array by position.
-            y = y if isinstance(y, Tensor | list | tuple) else np.array(y)
+            y = y if isinstance(y, Tensor | list | tuple | np.ma.MaskedArray) else np.array(y)
             if len(x) != len(y):
                 raise LawscopeError(
                     f"The data has {len(x)} samples and {len(y)} labels; one label per sample is "
@@ -172,7 +190,8 @@ class Source:
             labels = [None if batch.names else batch.labels for batch in found]
         columns = [y.flatten().cpu() for y in labels if y is not None and _are_numbers(y)]
         known = bool(columns) and len(columns) == len(labels)
-        classes = len(torch.cat(columns).unique()) if known else None
+        self.labels = torch.cat(columns).unique() if known else None
+        classes = None if self.labels is None else len(self.labels)
         return samples, classes, _length(data), _length(data)
 
     def _read(self, raws: Iterable[Any]) -> Iterator[Batch]:

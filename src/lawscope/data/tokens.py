@@ -288,10 +288,15 @@ def find_special_tokens(config: Any) -> set[int]:
 
 
 def _configured(config: Any, name: str) -> list[int]:
-    """Return the ids of a special token; a configuration, or its text's, may name several."""
+    """Return the ids of a special token; a configuration, or its text's, may name several.
+
+    One beyond the vocabulary is the default of a class whose vocabulary was made smaller.
+    """
     for part in (config, text_config(config)):
         ids = getattr(part, f"{name}_token_id", None)
+        words = getattr(part, "vocab_size", None)
         found = [i for i in (ids if isinstance(ids, list | tuple) else [ids]) if isinstance(i, int)]
+        found = [i for i in found if not isinstance(words, int) or i < words]
         if found:
             return found
     return []

@@ -48,6 +48,11 @@ DISTRIBUTED = (
     "merge over the ranks of torch.distributed; by default wherever a process group is "
     "initialised. Every rank must call it."
 )
+WHOLE = (
+    "the data is the whole training set, as in the paper: what is measured is then what there is "
+    "to know, without an interval. Samples that the network was trained on say nothing of data it "
+    "never saw."
+)
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
-from lawscope.files import exists, whole_or_not_at_all
+from lawscope.files import check_writable, exists, whole_or_not_at_all
 from lawscope.laws.provenance import hash_weights
 from lawscope.statistics.base import select_prefixed
 
@@ -64,6 +64,7 @@ class Checkpoint:
         self._handlers: dict[int, Any] = {}
         if exists(self.path):
             self._load()
+        check_writable(self.path)
 
     def __enter__(self) -> Checkpoint:
         # Only the main thread can take over signals.

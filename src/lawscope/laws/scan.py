@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,9 +16,8 @@ from lawscope.capture.restore import Mode, turn, unwrap
 from lawscope.capture.session import Loss, Session, run_together
 from lawscope.capture.taps import Observer, Tap
 from lawscope.checks import checked
-from lawscope.data.batches import Batch, as_batch
-from lawscope.data.source import RandomState, Source
-from lawscope.data.tokens import are_tokens
+from lawscope.data.batches import Batch
+from lawscope.data.source import RandomState
 from lawscope.errors import LawscopeError, LawscopeWarning, NotApplicableError
 from lawscope.laws.base import Law, LawObserver, LawResult, Need, R, Settings, check_names
 from lawscope.laws.checkpoint import Checkpoint
@@ -27,6 +25,7 @@ from lawscope.laws.control import Control, check_control, find_control
 from lawscope.laws.provenance import describe_measurement
 from lawscope.laws.registry import all_laws, find_law
 from lawscope.laws.report import Report
+from lawscope.laws.shares import Wanted, check_same_call, open_share, open_source
 from lawscope.statistics.distributed import agree, gathered, merges_ranks
 
 # Why a law with such a need is skipped, and what would meet it.
@@ -37,7 +36,6 @@ LACKS: dict[Need, str] = {
     "steps": "{law} follows the steps of a training; attach it to a training loop instead.",
 }
 T = TypeVar("T")
-Wanted = Mapping[str, tuple[Law[Any], Settings]]
 
 
 @checked
@@ -167,26 +165,6 @@ def check_shared(laws: Collection[str], names: Collection[str]) -> None:
             )
 
 
-def open_source(model: nn.Module, loader: Any, laws: Wanted) -> Source:
-    """Return the data as a source: of token ids where a law reads tokens and the data is such."""
-    if isinstance(loader, Source):
-        return loader
-    readers = [settings for law, settings in laws.values() if "tokens" in law.needs]
-    if len(readers) < len(laws):
-        first: Batch | None = None
-        if readers and isinstance(loader, Iterator):
-            raw = list(itertools.islice(loader, 1))
-            first = as_batch(raw[0]) if raw else None
-            loader = itertools.chain(raw, loader)
-        elif readers and isinstance(loader, Tensor | Mapping):
-            first = as_batch(loader)
-        if first is None or not are_tokens(first):
-            source = Source(loader)
-            if not readers or not are_tokens(source.peek()):
-                return source
-    return readers[0].open_tokens(loader, getattr(unwrap(model), "config", None))
-
-
 @checked
 def measure(
     model: nn.Module,
@@ -208,9 +186,11 @@ def measure(
         raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
     # A mistake of one rank is an error on all of them, not a deadlock of the others.
     merges = any(merges_ranks(getattr(s, "distributed", None)) for _, s in laws.values())
-    source = agree(lambda: open_source(model, loader, laws), merges)
+    source = open_share(model, loader, laws) if merges else open_source(model, loader, laws)
     how: dict[str, Any] = {"mode": mode, "show": progress, "loss": loss}
     session = agree(lambda: Session(model, source, **how), merges)
+    if merges:
+        check_same_call(session, laws)
     observers = agree(lambda: _observe(session, laws, loss, strict, merges), merges)
     applying = {name: laws[name] for name, observer in observers.items() if not observer.reason}
     together, beside = [(session, list(observers.values()))], dict[str, _Guarded]()

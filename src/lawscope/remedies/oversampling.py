@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lawscope.arrays import FloatArray
+from lawscope.arrays import FloatArray, refuse_masked
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import number
@@ -62,7 +62,11 @@ class OversamplingPlan(Result):
 
     def sample_weights(self, labels: Any) -> FloatArray:
         """Return the rate of each sample's class, shape (n,); labels index ``counts``."""
-        y = np.asarray(labels)
+        refuse_masked(labels)
+        try:
+            y = np.asarray(labels)
+        except (TypeError, ValueError, RuntimeError):  # ragged, sparse, with a gradient
+            y = np.zeros(0)
         if y.ndim != 1 or y.dtype.kind not in "iu" or not len(y):
             raise LawscopeError("labels must be a list of integers, one per sample.")
         outside = y[(y < 0) | (y >= len(self.rates))]

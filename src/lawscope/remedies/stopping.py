@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from lawscope.capture.restore import Mode
 from lawscope.capture.session import Session
 from lawscope.checks import checked
 from lawscope.data.source import Source
-from lawscope.errors import LawscopeError
+from lawscope.errors import LawscopeError, NoDataError
 from lawscope.laws.control import check_control
-from lawscope.laws.separation.law import SEPARATION, separation
+from lawscope.laws.separation.law import SEPARATION, SeparationSettings, separation
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import STRAIGHT
 from lawscope.section import Curve
+from lawscope.statistics.distributed import agree, merges_ranks
 from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -99,11 +101,11 @@ class StopWhenLawHolds:
         check_control(settings.get("control"))
         # What ls.separation would refuse is refused now, as far as the first batch tells.
         own = {k: v for k, v in settings.items() if k not in ("control", "mode", "progress")}
-        source = Source(loader)
-        session = Session(model, source, mode=settings.get("mode", "eval"))
-        observer = SEPARATION.observe(session, SEPARATION.settings.read("separation", own))
-        observer.begin_batch(source.peek())
-        source.restore()
+        read = SeparationSettings.read("separation", own)
+        agree(
+            lambda: _look(model, loader, read, settings.get("mode", "eval")),
+            merges_ranks(read.distributed),
+        )
         self.model, self.loader, self.settings = model, loader, settings
         self.stop, self.report = stop, report
         self.history: dict[int, Separation] = {}
@@ -111,6 +113,7 @@ class StopWhenLawHolds:
 
     def __call__(self, epoch: int) -> bool:
         """Take note that ``epoch`` epochs are done; True when training should stop."""
+        epoch = whole_number("epoch", epoch, 0, "is before the training")
         if epoch >= self.first and epoch % self.every == 0:
             # On all that was given: no statement beyond it is asked for.
             settings = {"uncertainty": None, **self.settings}
@@ -171,3 +174,19 @@ class StopWhenLawHolds:
         title = "the law" if self.epoch is None else f"the law, in effect from epoch {self.epoch}"
         data = list(map(str, rows["epoch"])), rows["r"].to_numpy()
         return draw(Curve(title, "r", name, "epoch", *data, log=False), ax)
+
+
+def _look(model: nn.Module, loader: Any, settings: SeparationSettings, mode: Mode) -> None:
+    """Refuse a network, settings or a first batch that cannot be measured."""
+    try:
+        source = Source(loader)
+    except NoDataError:
+        if merges_ranks(settings.distributed):
+            return  # other ranks may have data
+        raise
+    session = Session(model, source, mode=mode)
+    observer = SEPARATION.observe(session, settings)
+    observer.begin_batch(source.peek())
+    source.restore()
+    if source.classes == 1 and not merges_ranks(settings.distributed):
+        raise LawscopeError("The data has one class; the law needs two or more.")

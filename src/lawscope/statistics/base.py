@@ -118,7 +118,7 @@ class Statistic(ABC):
         """
         try:
             settings = json.loads(bytes(state["settings"].tolist()))
-        except (KeyError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
             raise LawscopeError(
                 "The state does not say which settings it has: another version of lawscope saved "
                 "it. Measure again."

@@ -185,6 +185,11 @@ class ClassScatter(Statistic):
         if self._second is None and not self.finite:
             raise LawscopeError("The features contain NaN or infinite values; clean them first.")
         span, sums = self._span_and_squares()
+        if self._second is not None and not bool(sums.isfinite().all()):
+            raise LawscopeError(
+                "The second pass gives no finite spread: a feature is NaN or infinite there, or "
+                "all are below 1e-300."
+            )
         squares = sums.cpu().view(*span.kept.shape[1:], span.columns)
         counts = span.kept.sum(dim=2).to(squares)
         within = torch.where(span.kept.permute(1, 2, 0) > 0, squares, 0.0).sum(dim=1).T

@@ -35,8 +35,8 @@ def place_among_ranks(merges: bool) -> tuple[int, int]:
     """Return this rank and how many there are; (0, 1) for a process on its own."""
     if not merges:
         return 0, 1
-    world = len(gathered(True))
-    return dist.get_rank(), world
+    _check_initialized()
+    return dist.get_rank(), dist.get_world_size()
 
 
 def agree(work: Callable[[], T], distributed: bool) -> T:
@@ -73,14 +73,18 @@ def all_merge(statistic: S) -> S:
 
 def gathered(part: T) -> list[T]:
     """Return what every rank hands in, in rank order, on every rank."""
-    if not (dist.is_available() and dist.is_initialized()):
-        raise LawscopeError(
-            "distributed=True needs torch.distributed; call init_process_group() first, or start "
-            "the program with torchrun."
-        )
+    _check_initialized()
     parts: list[T | None] = [None] * dist.get_world_size()
     dist.all_gather_object(parts, part)
     for rank, each in enumerate(parts):
         if isinstance(each, _Failure):
             raise OtherRankFailedError(f"Rank {rank} failed: {each}")
     return [part for part in parts if part is not None]
+
+
+def _check_initialized() -> None:
+    if not (dist.is_available() and dist.is_initialized()):
+        raise LawscopeError(
+            "distributed=True needs torch.distributed; call init_process_group() first, or start "
+            "the program with torchrun."
+        )

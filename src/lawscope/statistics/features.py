@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lawscope.arrays import as_native
-from lawscope.data.labels import as_classes, read_labels
+from lawscope.data.labels import as_classes, has_values, read_labels
 from lawscope.errors import LawscopeError
 
 
@@ -43,17 +43,19 @@ def as_labels(labels: Any, samples: int) -> Tensor:
 def _plain(values: Any, what: str) -> Tensor:
     """Return a tensor without history."""
     if isinstance(values, Tensor):
-        if values.is_meta or values.layout != torch.strided or values.is_quantized:
+        if not has_values(values):
             raise LawscopeError(
                 f"The {what} are a meta, sparse, nested or quantized tensor; pass a dense one "
                 "with values."
             )
         return values.detach() if values.requires_grad else values
     try:
-        array = as_native(np.asarray(values))
+        array = as_native(np.asanyarray(values))
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # torch lacks most of these
-            array = array.astype(np.int64)
-        return torch.from_numpy(np.ascontiguousarray(array))
+            array = array.astype(np.float64)
+        return torch.from_numpy(array)
     except (TypeError, ValueError) as error:
+        if isinstance(error, LawscopeError):
+            raise
         kind = type(values).__name__
         raise LawscopeError(f"The {what} ({kind}) are not an array of numbers.") from error

@@ -18,7 +18,7 @@ class GroupIndex:
     A group is a (class, fold) pair with the number ``class position · folds + fold``, where the
     position is the order in which classes were first met. Groups therefore keep their numbers
     while new classes turn up. The fold of a sample comes from a hash of its content, so that it is
-    the same in every order, batch and process. One fold is no folds.
+    the same in every order, batch and process. With one fold no sample is ever set apart.
 
     Example:
         >>> index = GroupIndex(folds=2)

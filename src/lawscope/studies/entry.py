@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lawscope import __version__
+from lawscope.documents import parse_json
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import Samples, samples_of
 from lawscope.studies.plan import Network, Training
@@ -183,7 +184,7 @@ def read_record(folder: Path) -> tuple[dict[str, Any], str]:
     """Read the record of an entry, and the checksum of its weights."""
     path = folder / RECORD
     try:
-        document = json.loads(path.read_bytes())
+        document = parse_json(path.read_bytes())
         record, checksums = document["record"], document["sha256"]
         sound = checksums["record"] == _checksum(record)
         weights = str(checksums["weights"])

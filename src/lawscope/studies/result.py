@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lawscope.checks import checked
+from lawscope.documents import parse_json
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
 from lawscope.formatting import describe_settings, number
@@ -347,7 +348,7 @@ def _write(result: StudyResult, path: Path) -> None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:

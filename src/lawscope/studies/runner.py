@@ -149,8 +149,8 @@ class Runner:
         try:
             # Ray reports lost workers on standard output, where a caller may print JSON.
             with redirect_stdout(sys.stderr), display.bars:
-                crews = (trainers, pool)
-                Scheduler(self.store, *crews, display, self.finish, estimate_seconds).run(studies)
+                workers = trainers, pool
+                Scheduler(self.store, *workers, display, self.finish, estimate_seconds).run(studies)
         finally:
             pool.close()
             trainers.close()

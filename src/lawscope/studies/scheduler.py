@@ -150,13 +150,13 @@ class Scheduler:
         self._open = list(studies)
         self._wanted = each_once(t for study in self._open for t in study.needed.values())
         self._enqueue(self._wanted)
-        crews = dict.fromkeys((self.trainers, self.measurers))
+        pools = dict.fromkeys((self.trainers, self.measurers))
         try:
             while self._open or self._measuring:
                 self._begin_measuring()
                 self._begin_training()
-                for workers in crews:
-                    for event in workers.events(POLL_SECONDS / len(crews)):
+                for workers in pools:
+                    for event in workers.events(POLL_SECONDS / len(pools)):
                         self._handle(event)
         finally:
             for _, locks in self._training.values():

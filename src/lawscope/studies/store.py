@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
+from lawscope.documents import parse_json
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.files import write_whole
 from lawscope.studies import entry
@@ -226,7 +227,7 @@ class Store:
             # Another process may have removed it; what is not a note of this version protects
             # nothing.
             with self._access("read"), suppress(FileNotFoundError, ValueError, TypeError):
-                found.append(Use(**json.loads(path.read_bytes())))
+                found.append(Use(**parse_json(path.read_bytes())))
         return sorted(found, key=lambda use: (use.study, use.preset, use.result))
 
     def collect_garbage(self, *, dry_run: bool = False) -> Removed:
@@ -287,7 +288,7 @@ class Store:
             if folder.exists() and not folder.is_dir():
                 raise LawscopeError(f"{folder} is a file; choose a folder for the store.")
             try:
-                found = json.loads((folder / MARK).read_bytes())["format"]
+                found = parse_json((folder / MARK).read_bytes())["format"]
             except (FileNotFoundError, NotADirectoryError):
                 # Another process may be making the store just now.
                 inside = [path.name for path in folder.iterdir()] if folder.exists() else []

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lawscope.errors import LawscopeError
+from lawscope.files import find_kind
 from lawscope.progress import progress
 
 TIMEOUT_SECONDS = 20.0
@@ -32,7 +33,7 @@ def cache_dir() -> Path:
 def given_folder(value: str | Path, origin: str) -> Path:
     """Return the folder that a user named."""
     root = Path(value).expanduser()
-    if not root.is_dir():
+    if find_kind(root) != "folder":
         raise LawscopeError(f"{root}, given by {origin}, is not a folder: check the path")
     return root
 

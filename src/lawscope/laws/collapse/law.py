@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from lawscope.capture.restore import Mode
-from lawscope.laws.base import CLASS_NAMES, DISTRIBUTED, Law, Settings, option, with_settings_of
+from lawscope.laws.base import (
+    CLASS_NAMES,
+    DISTRIBUTED,
+    WHOLE,
+    Law,
+    Settings,
+    option,
+    with_settings_of,
+)
 from lawscope.laws.collapse.observer import CollapseObserver
 from lawscope.laws.collapse.result import Collapse
 from lawscope.laws.control import Control
@@ -39,6 +47,7 @@ class CollapseSettings(Settings):
     uncertainty: Literal["jackknife"] | None = option(
         "jackknife", "for an interval of NC1, by leaving out folds; or None."
     )
+    whole: bool = option(False, WHOLE)
     memory: str | int = option(
         "auto",
         "features are held up to this budget; beyond it the data is read twice.",

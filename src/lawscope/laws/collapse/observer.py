@@ -53,7 +53,7 @@ class CollapseObserver(LawObserver[Collapse]):
         self.classes = ClassLabels(session, "collapse", settings.class_names, self.distributed)
         self.head = find_head(session, settings.head)
         self._check_order()
-        self.index = GroupIndex(FOLDS if settings.uncertainty else 1)
+        self.index = GroupIndex(FOLDS if settings.uncertainty and not settings.whole else 1)
         self.scatter = ClassScatter(self._choose_strategy(), index=self.index)
         self.decisions: NearestMean | None = None
         self.groups: Tensor | None = None

@@ -159,12 +159,15 @@ def _head_sentence(result: Collapse) -> str:
 def _prediction_sentence(result: Collapse) -> list[str]:
     if result.no_prediction:
         return [f"No prediction: {result.no_prediction}"]
-    sizes, energies = result.training_counts, result.energies
+    sizes, energies, centred = result.training_counts, result.energies, result.centred_energies
     least, most = f"{sizes.min():g}", f"{sizes.max():g}"
     words = f"{most} sample{'' if most == '1' else 's'} each"
     if least != most:
         words = f"{least} to {most} samples, a ratio of {number(float(sizes.max() / sizes.min()))}"
     return [
         f"The prediction is for {len(sizes)} classes of {words}, with the energies of this "
-        f"network, E_W = {number(energies.weight)} and E_H = {number(energies.feature)}."
+        f"network, E_W = {number(energies.weight)} and E_H = {number(energies.feature)}. Without "
+        f"the means that all classes share they are {number(centred.weight)} and "
+        f"{number(centred.feature)}: take those to ask from which ratio on classes merge "
+        "(lawscope peel), and for rates of oversampling."
     ]

@@ -15,7 +15,15 @@ from lawscope.capture.pooling import Pooling, check_pooling
 from lawscope.capture.restore import Mode
 from lawscope.checks import is_list
 from lawscope.errors import LawscopeError
-from lawscope.laws.base import CLASS_NAMES, DISTRIBUTED, Law, Settings, option, with_settings_of
+from lawscope.laws.base import (
+    CLASS_NAMES,
+    DISTRIBUTED,
+    WHOLE,
+    Law,
+    Settings,
+    option,
+    with_settings_of,
+)
 from lawscope.laws.control import Control
 from lawscope.laws.registry import register
 from lawscope.laws.scan import measure_one
@@ -55,8 +63,11 @@ class SeparationSettings(Settings):
         convert=parse_memory,
     )
     pooling: Pooling = option(
-        "mean",
-        "of token sequences: 'mean', 'first', 'last', 'flatten' or a function.",
+        "auto",
+        "of sequences: 'mean', 'max', 'first', 'last', 'ends' (of a bidirectional layer), "
+        "'flatten', or a function, which is called on feature maps too. 'auto' is 'mean', behind a "
+        "recurrent layer what the network reads of its steps. Maps are flattened; 'mean' averages "
+        "them, and '4x4' does so to 4 × 4.",
         convert=check_pooling,
     )
     weighting: Literal["count", "class"] = option(
@@ -68,11 +79,7 @@ class SeparationSettings(Settings):
     strategy: Literal["held", "scatter", "two-pass"] | None = option(
         None, "force how features are gathered; it never changes the value."
     )
-    whole: bool = option(
-        False,
-        "the data is the whole training set, as in the paper: what is measured is then what there "
-        "is to know, without an interval.",
-    )
+    whole: bool = option(False, WHOLE)
     folds: int | None = option(
         None,
         "folds of the jackknife; by default 8, or 4 with more than 50 classes or where 8 would "

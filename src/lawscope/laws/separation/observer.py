@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from lawscope.capture.pooling import count_features
 from lawscope.capture.session import Session
 from lawscope.capture.stations import GRANULARITIES, Station, select
 from lawscope.capture.taps import Tap
@@ -50,9 +51,11 @@ class SeparationObserver(LawObserver[Separation]):
         self.measured: dict[int, Station] = {}
         for station in itertools.chain(*self.candidates.values()):
             self.measured.setdefault(station.operation, station)
-        classes = self._expect_classes()
+        # Not by the first batch: folds would then change with the order of the samples.
+        known = session.source.classes
+        classes = self._count_scores() if known is None else known
         self.few_classes = classes * FOLDS <= MOST_GROUPS
-        folds, self.plan = self._plan_folds(classes)
+        folds, self.plan = self._plan_folds(self._expect_classes())
         self.index = GroupIndex(folds)
         self.parts: dict[int, ClassFuzziness] = {}
         self.widths: dict[int, int] = {}
@@ -170,11 +173,16 @@ class SeparationObserver(LawObserver[Separation]):
         """Guess from the labels of the first batch and the width of the output."""
         if (known := self.session.source.classes) is not None:
             return max(2, known)
-        first, logits = self.classes.first, self.session.output_shape
+        first = self.classes.first
         seen = 0 if first is None else len(first.unique())
+        return max(2, seen, self._count_scores())
+
+    def _count_scores(self) -> int:
+        """Return the width of the output, 0 where it cannot be one score per class."""
+        logits = self.session.output_shape
         width = logits[1] if len(logits) == 2 else 0
         # A backbone's output is wider than there are classes; a thousand is a classifier's most.
-        return max(2, seen, width if width <= 1000 else 0)
+        return width if width <= 1000 else 0
 
     def _plan_folds(self, classes: int) -> tuple[int, Plan]:
         """Return how many folds there are and the plan with them.
@@ -198,11 +206,10 @@ class SeparationObserver(LawObserver[Separation]):
         if self.distributed and strategy is None and not source.read_once:
             # Ranks must agree whatever their shards look like.
             strategy = "two-pass"
-        pools = self.settings.pooling in ("mean", "first", "last")
         loads = []
         for s in self.measured.values():
-            # An upper bound where a function pools.
-            features = s.shape[-1] if s.sequence and pools else int(np.prod(s.shape))
+            pooling = s.choose_pooling(self.settings.pooling)
+            features = count_features(pooling, s.shape, s.sequence)
             loads.append(Load(s.name, features, s.dtype.itemsize))
         return plan(
             loads,
@@ -253,6 +260,7 @@ class SeparationObserver(LawObserver[Separation]):
                 f"Left out: {many(len(skipped), 'layer')} whose activations have no row per sample "
                 f"({name_some(skipped, 4)})."
             )
+        sentences += self.session.stations.remarks
         unmasked = [s.name for s in chosen if s.operation in self.session.unmasked]
         if unmasked:
             sentences.append(
@@ -266,15 +274,16 @@ class SeparationObserver(LawObserver[Separation]):
         own = self.settings
         strategies = dict(zip(self.measured, self.plan.strategies, strict=True))
         unmasked = self.session.unmasked
-        pooled = getattr(own.pooling, "__name__", str(own.pooling))
+        poolings = [s.choose_pooling(own.pooling) for s in chosen]
         return {
             "samples": samples,
             "passes": self.session.passes,
             "mode": self.session.mode,
             "strategy": [strategies[s.operation] for s in chosen],
             "pooling": [
-                pooled + " (unmasked)" * (s.operation in unmasked) if s.sequence else "flatten"
-                for s in chosen
+                getattr(pooling, "__name__", str(pooling))
+                + " (unmasked)" * (s.operation in unmasked)
+                for s, pooling in zip(chosen, poolings, strict=True)
             ],
             "selector": own.stations,
             "uncertainty": own.uncertainty,

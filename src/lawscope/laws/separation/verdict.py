@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from lawscope.arrays import FloatArray
-from lawscope.formatting import as_sentence, between, fixed, many, number, one_of
+from lawscope.formatting import as_sentence, between, count, fixed, many, number, one_of
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.laws.line import LIMITS, LineFit, log_or_nan, residual_shares
 from lawscope.laws.population import Population
@@ -75,12 +75,15 @@ def _say_unsettled(found: Population, values: FloatArray, samples: int) -> str:
     """Say why the samples are too few for a statement beyond themselves, and how many would do."""
     open_ = int((~np.isfinite(found.interval[:, 1])).sum())
     grown = float(np.max(found.values / values))
+    # In three digits, upwards: it is a least number.
+    unit = 10 ** max(0, len(str(found.needed)) - 3)
+    enough = count(-(-(found.needed or 0) // unit) * unit)
     why = f"D would be up to {number(grown, 2)} times as large with many more"
     if open_:
         why = f"at {many(open_, 'station')} not all classes can be told apart"
     return (
         f"{many(samples, 'sample')} per class {'is' if samples == 1 else 'are'} too few for a "
-        f"statement about other data ({why}); at least {found.needed} per class are needed."
+        f"statement about other data ({why}); at least {enough} per class are needed."
     )
 
 
@@ -150,8 +153,8 @@ def _has_no_outlier(least: FloatArray, most: FloatArray) -> Answer:
 def advise(result: Separation) -> tuple[str, ...]:
     """Advise on depth, balance and granularity of a network that has learned its data.
 
-    Every sentence begins with what to do and rests on an interval of the population that leaves no
-    doubt about its sign; the rules stand in docs/advice.md.
+    Every sentence begins with what to do. Those on depth and balance rest on an interval of the
+    population that leaves no doubt about its sign; the rules stand in docs/advice.md.
     """
     population, sentences = result.population, list[str]()
     if not result.learned:
@@ -180,10 +183,13 @@ def _merged_classes(result: Separation, population: Population) -> list[str]:
     if low <= -HALVING or most < IMBALANCED * least:
         return []
     first, last = population.values[[0, -1]]
+    learned = f"is right on {result.accuracy:.0%} of the samples"
+    if math.isnan(result.accuracy):
+        learned = "separates classes better than before it was trained"
     return [
         "Look at the class-wise D and at ls.collapse before training longer: D goes from "
-        f"{first:.3g} to {last:.3g} though the network is right on {result.accuracy:.0%} of the "
-        f"samples, as if rare classes had merged (classes have {least} to {most} samples)."
+        f"{first:.3g} to {last:.3g} though the network {learned}, as if rare classes had merged "
+        f"(classes have {least} to {most} samples)."
     ]
 
 
@@ -210,7 +216,7 @@ def _balance(result: Separation, population: Population) -> list[str]:
     """Compare progress per module in the bottom half with the top half."""
     unit, slope = one_of(result.granularity), population.fit.slope
     middle = (len(result.values) - 1) // 2
-    if middle < 1 or not slope < 0 or result.verdict == "holds":
+    if not slope < 0 or result.verdict != "does not hold":
         return []
 
     def progress(c: FloatArray) -> FloatArray:

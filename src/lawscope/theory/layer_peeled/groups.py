@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lawscope.arrays import FloatArray, IntArray
+from lawscope.arrays import FloatArray, IntArray, refuse_masked
 from lawscope.errors import LawscopeError
 
 # Larger logits have losses like e^−400; between smaller ones the margins are lost in rounding.
@@ -50,6 +50,7 @@ class Grouping:
 
 def check_counts(counts: ArrayLike) -> FloatArray:
     """Return class counts as floats: two or more, positive and finite."""
+    refuse_masked(counts)
     try:
         found = np.asarray(counts, dtype=np.float64)
     # Numbers beyond the floats, a tensor with a gradient.

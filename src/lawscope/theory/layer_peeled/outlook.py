@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from lawscope.arrays import FloatArray, IntArray
+from lawscope.arrays import FloatArray, IntArray, refuse_masked
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.formatting import number
 from lawscope.result import Result
@@ -127,6 +127,7 @@ def collapse_outlook(labels: Any) -> CollapseOutlook:
         >>> [outlook.phase for outlook in report.outlooks]
         ['collapsed', 'collapsed', 'separated', 'separated']
     """
+    refuse_masked(labels)
     try:
         given = np.asarray(labels)
     except (TypeError, ValueError, RuntimeError) as error:

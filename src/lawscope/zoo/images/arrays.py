@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lawscope.arrays import IntArray
+from lawscope.arrays import IntArray, as_native
 from lawscope.errors import LawscopeError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def as_inputs(x: Images, flatten: bool = True) -> torch.Tensor:
     _check_kind(x, f"examples of shape {x.shape} and type {x.dtype} are not inputs")
     if are_pixels(x):
         x = x[:, None] if x.ndim == 3 else np.moveaxis(x, 3, 1)
-    inputs = torch.tensor(np.ascontiguousarray(x), dtype=torch.float32)
+    inputs = torch.tensor(as_native(np.ascontiguousarray(x)), dtype=torch.float32)
     if x.dtype == np.uint8:
         inputs.div_(127.5).sub_(1.0)
     return inputs.flatten(1) if flatten else inputs

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lawscope.arrays import refuse_masked
 from lawscope.errors import LawscopeError
 from lawscope.files import find_kind
 from lawscope.zoo.images.arrays import Dataset, load_arrays, make_dataset
@@ -69,6 +70,7 @@ def find_data(
         raise LawscopeError(
             f"data is a {type(data).__name__}; give a name, a path, or a pair (x, y) of arrays."
         )
+    refuse_masked(*data)
     try:
         x, y = (np.asarray(part) for part in data)
     except (TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lawscope.errors import LawscopeError
+from lawscope.files import find_kind
 from lawscope.progress import progress
 from lawscope.zoo.images.arrays import Dataset, are_pixels, make_dataset
 
@@ -25,7 +26,7 @@ def load_image_folder(path: str | Path, size: tuple[int, int] | None = None) -> 
     2, … Without a ``size`` to resize to, bilinearly, all images must have the same.
     """
     folder = Path(path).expanduser()
-    if not folder.is_dir():
+    if find_kind(folder) != "folder":
         raise LawscopeError(f"{folder} is not a folder: check the path")
     classes = {
         entry: [file for file in _visible(entry) if file.is_file()]

@@ -14,6 +14,7 @@ from torch import nn
 
 from lawscope.data.tokens import Task
 from lawscope.errors import LawscopeError
+from lawscope.files import find_kind
 
 
 def transformers_for(what: str) -> Any:
@@ -89,17 +90,17 @@ def find_source(target: str, gguf: Path | None = None, trust_remote_code: bool =
                 f"A GGUF file needs {' and '.join(missing)} to be read: pip install "
                 '"lawscope[llm]".'
             )
-        if gguf.is_file():
+        if find_kind(gguf) == "file":
             return Source(str(gguf.parent), gguf.name, trust_remote_code)
     folder = Path(target).expanduser()
-    if folder.is_dir():
-        if gguf is None and not (folder / "config.json").is_file():
+    if find_kind(folder) == "folder":
+        if gguf is None and find_kind(folder / "config.json") != "file":
             held = _first_few(path.name for path in folder.iterdir())
             raise LawscopeError(
                 f"{target} has no config.json, so it is not a Hugging Face folder; it holds: "
                 f"{held}. Give the folder that save_pretrained() wrote."
             )
-        if gguf is not None and not (folder / gguf).is_file():
+        if gguf is not None and find_kind(folder / gguf) != "file":
             raise LawscopeError(f"There is no GGUF file {gguf}, neither here nor in {target}.")
         return Source(str(folder), None if gguf is None else str(gguf), trust_remote_code)
     if target[:1] in (".", "/", "~") or target.count("/") > 1 or target.endswith("/"):
