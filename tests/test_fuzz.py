@@ -105,6 +105,7 @@ VALID = {
     },
     "fit_elastic": lambda: {"trajectory": MEANS, "window": 5},
     "relative_difference": lambda: {"genuine": MEANS, "imitated": MEANS},
+    "find_symmetries": lambda: {"model": odd_networks.plain(), "example": X},
     "fix_classifier": lambda: {"model": odd_networks.plain()},
     "fuzziness": lambda: {"features": X, "labels": Y},
     "next_token": lambda: {"model": odd_networks.language(), "batches": IDS, "control": None},
@@ -271,6 +272,7 @@ MEASURES = {
         model, data, loss=nn.functional.cross_entropy, mode="train"
     ),
     "stations": ls.stations,
+    "find_symmetries": ls.find_symmetries,
     "transfer_balance": ls.transfer_balance,
     "next_token": lambda model, data: ls.next_token(model, [torch.arange(60).reshape(6, 10) % 23]),
     "fix_classifier": lambda model, data: ls.fix_classifier(model),
