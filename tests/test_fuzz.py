@@ -93,6 +93,8 @@ def wrong_value(name):
 # with wrong values for all that it requires.
 VALID = {
     "advise_depth": lambda: {"data": (X, Y), "depths": [2, 3], "seeds": 2, "width": 4, "epochs": 1},
+    "ChargeLedger": lambda: _trained(),
+    "charges": lambda: {"model": odd_networks.plain(), "example": X},
     "collapse": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "collapse_outlook": lambda: {"labels": Y},
     "collapse_threshold": lambda: {"counts": COUNTS},
@@ -153,6 +155,11 @@ WORK = {
 ENORMOUS = {"10**20", "10**400"}
 
 
+def _trained():
+    model = odd_networks.plain()
+    return {"model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
+
+
 def _source():
     from lawscope.data.source import Source
 
@@ -205,6 +212,8 @@ def complaint(call, *models):
             result = call()
             if hasattr(result, "undo"):
                 result.undo()  # a fixed classifier
+            if isinstance(result, ls.ChargeLedger):
+                result.close()
     except ls.LawscopeError as error:
         said = "" if str(error).strip() else "an empty sentence"
     except Exception as error:
@@ -272,7 +281,7 @@ MEASURES = {
         model, data, loss=nn.functional.cross_entropy, mode="train"
     ),
     "stations": ls.stations,
-    "find_symmetries": ls.find_symmetries,
+    "charges": ls.charges,
     "transfer_balance": ls.transfer_balance,
     "next_token": lambda model, data: ls.next_token(model, [torch.arange(60).reshape(6, 10) % 23]),
     "fix_classifier": lambda model, data: ls.fix_classifier(model),

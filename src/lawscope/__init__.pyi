@@ -13,7 +13,11 @@ from .laws.base import Settings as Settings
 from .laws.base import option as option
 from .laws.collapse.law import collapse as collapse
 from .laws.collapse.result import Collapse as Collapse
+from .laws.conservation.charges import Charges as Charges
+from .laws.conservation.charges import charges as charges
 from .laws.conservation.find import find_symmetries as find_symmetries
+from .laws.conservation.ledger import ChargeHistory as ChargeHistory
+from .laws.conservation.ledger import ChargeLedger as ChargeLedger
 from .laws.conservation.result import Symmetries as Symmetries
 from .laws.line import LineFit as LineFit
 from .laws.next_token.law import next_token as next_token
