@@ -15,6 +15,8 @@ from .laws.collapse.law import collapse as collapse
 from .laws.collapse.result import Collapse as Collapse
 from .laws.conservation.charges import Charges as Charges
 from .laws.conservation.charges import charges as charges
+from .laws.conservation.completeness import Completeness as Completeness
+from .laws.conservation.completeness import completeness as completeness
 from .laws.conservation.find import find_symmetries as find_symmetries
 from .laws.conservation.ledger import ChargeHistory as ChargeHistory
 from .laws.conservation.ledger import ChargeLedger as ChargeLedger

@@ -26,6 +26,7 @@ _SCHEMAS: dict[str, type[Result]] = {}
 # Modules that define results which no law registers.
 _HOMES = (
     "lawscope.laws.conservation.charges",
+    "lawscope.laws.conservation.completeness",
     "lawscope.laws.conservation.ledger",
     "lawscope.laws.conservation.result",
     "lawscope.laws.report",
