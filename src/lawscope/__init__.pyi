@@ -20,7 +20,11 @@ from .laws.conservation.completeness import completeness as completeness
 from .laws.conservation.find import find_symmetries as find_symmetries
 from .laws.conservation.ledger import ChargeHistory as ChargeHistory
 from .laws.conservation.ledger import ChargeLedger as ChargeLedger
+from .laws.conservation.noise import NoiseEquilibrium as NoiseEquilibrium
+from .laws.conservation.noise import noise_equilibrium as noise_equilibrium
 from .laws.conservation.result import Symmetries as Symmetries
+from .laws.conservation.teleport import Teleport as Teleport
+from .laws.conservation.teleport import teleport as teleport
 from .laws.line import LineFit as LineFit
 from .laws.next_token.law import next_token as next_token
 from .laws.next_token.result import NextToken as NextToken
