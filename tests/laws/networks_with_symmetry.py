@@ -90,6 +90,36 @@ class Gated(nn.Module):
         return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
 
 
+class FusedGate(nn.Module):
+    """Computes gate and value at once; a ReLU gate scales as well."""
+
+    def __init__(self):
+        super().__init__()
+        self.both, self.down = nn.Linear(6, 10), nn.Linear(5, 3)
+
+    def forward(self, x):
+        gate, up = self.both(x).chunk(2, -1)
+        return self.down(torch.relu(gate) * up)
+
+
+class Bare(nn.Module):
+    """Parameters without modules, and a gain per unit in between."""
+
+    def __init__(self):
+        super().__init__()
+        self.W, self.b = nn.Parameter(torch.randn(6, 5)), nn.Parameter(torch.randn(5))
+        self.g, self.U = nn.Parameter(torch.randn(5)), nn.Parameter(torch.randn(3, 5))
+
+    def forward(self, x):
+        return nn.functional.linear(self.g * torch.relu(x @ self.W + self.b), self.U)
+
+
+def depthwise():
+    first = nn.Conv2d(3, 4, 3), nn.PReLU(), nn.Conv2d(4, 4, 3, groups=4), nn.ReLU()
+    head = nn.Conv2d(4, 5, 1), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(20, 3)
+    return nn.Sequential(*first, *head)
+
+
 def tied():
     shared = nn.Linear(5, 5)
     first = nn.Linear(6, 5), nn.ReLU(), shared, nn.ReLU(), shared, nn.ReLU()

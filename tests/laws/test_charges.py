@@ -16,7 +16,7 @@ X = torch.randn(32, 6, generator=torch.Generator().manual_seed(2), dtype=torch.f
 Y = torch.arange(32) % 3
 
 
-@pytest.mark.parametrize("name", set(CASES) - {"llama"})  # its norms round to float32
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"llama"}))  # its norms round to float32
 def test_gradients_of_charges_are_orthogonal_to_the_gradient_of_any_loss(name):
     model, example, _ = made(name)
     found = ls.find_symmetries(model, example)

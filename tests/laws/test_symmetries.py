@@ -27,6 +27,9 @@ CASES = {
     "dense": (nets.Dense, nets.images, {R: 3, P: 3, **HEAD}),
     "low rank": (nets.LowRank, nets.inputs, {D: 1, P: 1, **HEAD}),
     "gated": (nets.Gated, nets.inputs, {R: 1, P: 1, **HEAD}),  # up-down; not gate-down
+    "fused gate": (nets.FusedGate, nets.inputs, {R: 2, P: 1, **HEAD}),
+    "bare": (nets.Bare, nets.inputs, {R: 2, T: 1}),
+    "depthwise": (nets.depthwise, nets.images, {R: 2, D: 1, **HEAD}),
     "tied": (nets.tied, nets.inputs, {R: 1, P: 1, **HEAD}),
     # Two heads, Q·K and V·O; ReLU in the middle, norm2 to the head.
     "encoder": (nets.Encoder, nets.images, {D: 4, R: 2, P: 1, **HEAD}),
