@@ -1,4 +1,4 @@
-"""Symmetries are those of the table that theory gives, and charges are orthogonal to gradients."""
+"""Which symmetries are found in networks of many kinds, and what is said where there are none."""
 
 from collections import Counter
 
@@ -19,7 +19,8 @@ R, D, S, T, F, P = (
     "permutation",
 )
 HEAD = {T: 2}  # a softmax head shifts by its weight and by its bias
-# Network, example, and by kind how many symmetries there are: derived by hand for each network.
+# Network, example, and by kind how many symmetries are found. The counts were compared with theory
+# after they were seen; that each charge is conserved is tested apart, in test_charges.
 CASES = {
     "mlp": (nets.mlp, nets.inputs, {R: 1, D: 1, F: 1, P: 2, **HEAD}),
     "vgg": (nets.vgg, nets.images, {R: 2, P: 3, **HEAD}),  # ReLU6 is not homogeneous
@@ -49,7 +50,7 @@ def made(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_symmetries_are_those_of_theory_and_the_model_is_left_alone(name):
+def test_symmetries_by_kind_and_the_model_is_left_alone(name):
     model, example, expected = made(name)
     before, state = odd_networks.snapshot(model), torch.get_rng_state()
     found = ls.find_symmetries(model, example)
