@@ -94,7 +94,10 @@ def wrong_value(name):
 # with wrong values for all that it requires.
 VALID = {
     "advise_depth": lambda: {"data": (X, Y), "depths": [2, 3], "seeds": 2, "width": 4, "epochs": 1},
+    "ChargeLedger": lambda: _trained(),
+    "charges": lambda: {"model": odd_networks.plain(), "example": X},
     "collapse": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
+    "completeness": lambda: {"block": nn.Linear(3, 2), "example": X[:, :3]},
     "collapse_outlook": lambda: {"labels": Y},
     "collapse_threshold": lambda: {"counts": COUNTS},
     "ElasticSDE": lambda: {"alpha": 1.0, "beta": 0.0, "K": 3},
@@ -107,9 +110,15 @@ VALID = {
     "fit_elastic": lambda: {"trajectory": MEANS, "window": 5},
     "relative_difference": lambda: {"genuine": MEANS, "imitated": MEANS},
     "elasticity": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "loss": LOSS},
+    "find_symmetries": lambda: {"model": odd_networks.plain(), "example": X},
     "fix_classifier": lambda: {"model": odd_networks.plain()},
     "fuzziness": lambda: {"features": X, "labels": Y},
     "next_token": lambda: {"model": odd_networks.language(), "batches": IDS, "control": None},
+    "noise_equilibrium": lambda: {
+        "model": odd_networks.plain(),
+        "loader": (X, Y),
+        "loss": nn.functional.cross_entropy,
+    },
     "oversampling_weights": lambda: {"counts": COUNTS},
     "peel": lambda: {"counts": COUNTS},
     "peel_sweep": lambda: {"ratios": [1, 10]},
@@ -117,6 +126,12 @@ VALID = {
     "scan": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "separation": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "stations": lambda: {"model": odd_networks.plain(), "example": (X, Y)},
+    "teleport": lambda: {
+        "model": odd_networks.plain(),
+        "loader": (X, Y),
+        "target": "noise-equilibrium",
+        "loss": nn.functional.cross_entropy,
+    },
     "transfer_balance": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "Session": lambda: {"model": odd_networks.plain(), "source": _source()},
     "StopWhenLawHolds": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "every": 1},
@@ -186,6 +201,11 @@ WORK = {
 ENORMOUS = {"10**20", "10**400"}
 
 
+def _trained():
+    model = odd_networks.plain()
+    return {"model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
+
+
 def _source():
     from lawscope.data.source import Source
 
@@ -238,6 +258,8 @@ def complaint(call, *models):
             result = call()
             if hasattr(result, "undo"):
                 result.undo()  # a fixed classifier
+            if isinstance(result, ls.ChargeLedger):
+                result.close()
     except ls.LawscopeError as error:
         said = "" if str(error).strip() else "an empty sentence"
     except Exception as error:
@@ -305,6 +327,7 @@ MEASURES = {
         model, data, loss=nn.functional.cross_entropy, mode="train"
     ),
     "stations": ls.stations,
+    "charges": ls.charges,
     "transfer_balance": ls.transfer_balance,
     "next_token": lambda model, data: ls.next_token(model, [torch.arange(60).reshape(6, 10) % 23]),
     "fix_classifier": lambda model, data: ls.fix_classifier(model),

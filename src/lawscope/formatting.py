@@ -115,9 +115,11 @@ def many(amount: int, noun: str) -> str:
     """Return how many there are of something.
 
     Example:
-        >>> many(1, "class"), many(2, "class"), many(60000, "sample")
-        ('1 class', '2 classes', '60\u202f000 samples')
+        >>> many(1, "class"), many(2, "class"), many(60000, "sample"), many(3, "symmetry")
+        ('1 class', '2 classes', '60\u202f000 samples', '3 symmetries')
     """
+    if amount != 1 and noun.endswith("ry"):
+        noun = f"{noun[:-1]}ie"
     ending = "" if amount == 1 else "es" if noun.endswith("s") else "s"
     return f"{count(amount)} {noun}{ending}"
 
@@ -144,6 +146,16 @@ def name_some(names: Sequence[str], most: int) -> str:
         "'a', 'b' …"
     """
     return ", ".join(f"'{name}'" for name in names[:most]) + (" …" if len(names) > most else "")
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence.
+
+    Example:
+        >>> join_words(["a", "b", "c"])
+        'a, b and c'
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def one_of(granularity: str) -> str:

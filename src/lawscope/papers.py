@@ -8,6 +8,11 @@ PAPERS = {
         "terminal phase of deep learning training. Proceedings of the National Academy of "
         "Sciences 117(40), 2020. arXiv:2008.08186."
     ),
+    "conserved": (
+        "Sibylle Marcotte, Rémi Gribonval and Gabriel Peyré. Abide by the law and follow the flow: "
+        "Conservation laws for gradient flows. Advances in Neural Information Processing Systems "
+        "36, 2023. arXiv:2307.00144."
+    ),
     "elastic": (
         "Jiayao Zhang, Hua Wang and Weijie J. Su. Imitating deep learning dynamics via locally "
         "elastic stochastic differential equations. Advances in Neural Information Processing "
@@ -21,6 +26,11 @@ PAPERS = {
         "Cong Fang, Hangfeng He, Qi Long and Weijie J. Su. Exploring deep neural networks via "
         "layer-peeled model: Minority collapse in imbalanced training. Proceedings of the National "
         "Academy of Sciences 118(43), 2021. arXiv:2101.12699."
+    ),
+    "neural_mechanics": (
+        "Daniel Kunin, Javier Sagastuy-Brena, Surya Ganguli, Daniel L. K. Yamins and Hidenori "
+        "Tanaka. Neural mechanics: Symmetry and broken conservation laws in deep learning "
+        "dynamics. International Conference on Learning Representations, 2021. arXiv:2012.04728."
     ),
     "next_token": (
         "Hangfeng He and Weijie J. Su. A law of next-token prediction in large language models. "

@@ -25,6 +25,12 @@ DATA_ELEMENT = re.compile(r'<script type="application/json" id="data">(.*?)</scr
 _SCHEMAS: dict[str, type[Result]] = {}
 # Modules that define results which no law registers.
 _HOMES = (
+    "lawscope.laws.conservation.charges",
+    "lawscope.laws.conservation.completeness",
+    "lawscope.laws.conservation.ledger",
+    "lawscope.laws.conservation.noise",
+    "lawscope.laws.conservation.result",
+    "lawscope.laws.conservation.teleport",
     "lawscope.laws.report",
     "lawscope.remedies.depth",
     "lawscope.remedies.oversampling",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lawscope.capture.blocks import StreamBlocks, find_repeated_blocks
 from lawscope.capture.layers import find_layers, is_sequence, name_operations
@@ -45,13 +45,9 @@ def stations(model: nn.Module, example: Any) -> Stations:
         ['input', '1']
     """
     from lawscope.capture.session import Session
-    from lawscope.data.source import Source
+    from lawscope.data.source import as_source
 
-    single = isinstance(example, Tensor | dict)
-    if isinstance(example, tuple | list) and example:
-        named = isinstance(example, tuple) and isinstance(example[0], dict)
-        single = named or isinstance(example[0], Tensor)
-    return Session(model, Source([example] if single else example)).stations
+    return Session(model, as_source(example)).stations
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class Operation:
     inner: int = 0  # layers of a recurrent module, which runs them all in one call
     # what of a recurrent layer's steps a row per sample holds: a pooling, or "" for another
     steps: str | None = None
+    parameters: tuple[str, ...] = ()  # names of those it reads, also through other operations
+    shape: tuple[int, ...] = ()  # of its main output
     consumers: list[int] = field(default_factory=list)
 
 
@@ -221,6 +223,7 @@ class _Tracer(TorchFunctionMode):
         self.batch, self.copies, self.stream = batch, copies, stream
         self.steps: Tensor | None = None  # the latest (B, T, C) behind a recurrent layer
         self.paths = {module: path for path, module in model.named_modules()}
+        self.names = {id(value): name for name, value in model.named_parameters()}
         # Weights that are sharded are whole only while their module runs.
         self.sharded = any(is_distributed_tensor(p) for p in model.parameters())
         self.embeddings = [m for m in model.modules() if isinstance(m, nn.Embedding)]
@@ -258,6 +261,7 @@ class _Tracer(TorchFunctionMode):
             operation.weighted |= self.operations[source].weighted
             operation.recurrent |= self.operations[source].recurrent
         operation.weighted |= operation.kind in ("weight", "embedding")
+        operation.shape = tuple(outputs[0].shape) if outputs else ()
         for number, tensor in reversed(list(enumerate(outputs))):
             self.made[id(tensor)] = _Made(position, number, _version(tensor))
             self.alive.append(tensor)
@@ -388,7 +392,16 @@ class _Tracer(TorchFunctionMode):
             activation=name if kind == "activation" else "",
             channels_first=channels,
             origin=_joint(kind, origins),
+            parameters=self.parameters(given, sources),
         )
+
+    def parameters(self, given: Sequence[Tensor], sources: tuple[int, ...]) -> tuple[str, ...]:
+        """Return the names of parameters among tensors, as they are or transposed and the like."""
+        found = [self.names[id(tensor)] for tensor in given if id(tensor) in self.names]
+        for source in sources:
+            made = self.operations[source]
+            found += made.parameters if made.origin == "weights" else ()
+        return tuple(dict.fromkeys(found))
 
     def mixing(self, name: str, given: list[Tensor]) -> tuple[bool, bool]:
         """Return whether one tensor alone comes from weights, or several are multiplied."""
@@ -475,6 +488,7 @@ class _Tracer(TorchFunctionMode):
             origin=_joint(kind, entry.origins),
             recurrent=isinstance(module, nn.RNNBase),
             inner=module.num_layers if isinstance(module, nn.RNNBase) else 0,
+            parameters=self.parameters(list(module.parameters()), ()),
         )
 
 

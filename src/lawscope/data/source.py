@@ -333,3 +333,12 @@ def _length(data: Any) -> int | None:
         return len(data) if isinstance(data, Sized) else None
     except TypeError:
         return None
+
+
+def as_source(example: Any) -> Source:
+    """Return the source of an example: a batch (x, y), a dict, a tensor, or a loader of batches."""
+    single = isinstance(example, Tensor | dict)
+    if isinstance(example, tuple | list) and example:
+        named = isinstance(example, tuple) and isinstance(example[0], dict)
+        single = named or isinstance(example[0], Tensor)
+    return Source([example] if single else example)

@@ -1,0 +1,329 @@
+"""Are the charges all there are? The rank of the Lie algebra that gradient fields generate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, jacrev, jvp, vmap
+
+from lawscope.arrays import FloatArray, IntArray
+from lawscope.capture.outputs import main_tensor
+from lawscope.capture.restore import unwrap
+from lawscope.capture.session import Session
+from lawscope.checks import checked
+from lawscope.data.batches import Batch
+from lawscope.data.source import as_source
+from lawscope.errors import LawscopeError
+from lawscope.formatting import many, number
+from lawscope.laws.conservation.find import SOFTMAX, find_symmetries
+from lawscope.laws.conservation.result import Symmetries
+from lawscope.laws.conservation.symmetry import Symmetry
+from lawscope.result import Result
+from lawscope.section import Bars, Section, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST = 2200  # parameters: the singular values of a matrix of that size take seconds
+ZERO = 1e-11  # relative singular value up to which a direction is not there
+COMMUTE = 1e-12  # size of a bracket relative to its terms that is rounding
+SMALL = 1e-5  # up to which it is there only just
+SPARE = 10  # fields beyond the number of parameters
+LEVELS = 5
+DOUBLINGS = 4
+CHUNK = 64  # fields at a time
+Loss = Literal["mse", "cross-entropy"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Completeness(Result):
+    """How many functions gradient flow conserves on a block, and how many are known charges.
+
+    Attributes:
+        parameters: D, those that take gradients.
+        ranks: dimension spanned by brackets of up to 1, 2, … fields.
+        explained: independent charges of the symmetries found.
+        inputs: random samples that the fields were made with.
+        spectrum: singular values of all brackets, the largest being 1, shape (D,).
+    """
+
+    schema: ClassVar[str] = "lawscope.completeness/1"
+    derived: ClassVar[tuple[str, ...]] = ("conserved", "unexplained", "complete")
+    parameters: int
+    ranks: IntArray
+    explained: int
+    inputs: int
+    spectrum: FloatArray
+
+    @property
+    def conserved(self) -> int:
+        """N = D − dim Lie, the number of independent conserved functions."""
+        return self.parameters - int(self.ranks[-1])
+
+    @property
+    def unexplained(self) -> int:
+        """How many of them no charge explains."""
+        return self.conserved - self.explained
+
+    @property
+    def complete(self) -> bool:
+        """Whether the charges are all there are; this is proved, as the rank is a lower bound."""
+        return self.unexplained == 0
+
+    @property
+    def nearly(self) -> int:
+        """Directions that are there only just: approximate laws, or bad conditioning."""
+        return int(((self.spectrum > ZERO) & (self.spectrum < SMALL)).sum())
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per level of brackets."""
+        import pandas as pd
+
+        levels = np.arange(1, len(self.ranks) + 1)
+        return pd.DataFrame(
+            {"level": levels, "rank": self.ranks, "left": self.parameters - self.ranks}
+        )
+
+    def section(self) -> Section:
+        rows = [[str(value) for value in row] for row in self.table().to_numpy().tolist()]
+        labels = ["conserved", "explained"]
+        heights = np.array([self.conserved, self.explained], dtype=np.float64)
+        notes = [str(int(height)) for height in heights]
+        nearly = (
+            f"{many(self.nearly, 'direction')} with a singular value below {number(SMALL)}: "
+            "approximate laws, as of a norm with its ε, or bad conditioning."
+        )
+        return Section(
+            title="Completeness of the charges",
+            headline=str(self),
+            facts=[many(self.parameters, "parameter"), many(self.inputs, "random input")],
+            charts=[Bars("Conserved functions", labels, heights, notes)],
+            tables=[Table("Brackets", ["level", "rank", "conserved"], rows, words=0, main=True)],
+            warnings=[nearly] if self.nearly else [],
+            papers=("conserved",),
+            about=[
+                "N = D − dim Lie: fields ∇⟨c, F⟩ of random c, and their brackets, span the "
+                "directions in which some data set can move the parameters (Marcotte et al. 2023)."
+            ],
+        )
+
+    def __str__(self) -> str:
+        number_of = many(self.conserved, "conserved function")
+        if self.complete:
+            return f"{number_of} on {many(self.parameters, 'parameter')}: the charges are all"
+        verb = "is" if self.unexplained == 1 else "are"
+        return (
+            f"{number_of} on {many(self.parameters, 'parameter')}: "
+            f"{self.unexplained} more {verb} not explained by {many(self.explained, 'charge')}"
+        )
+
+
+@checked
+def completeness(
+    block: nn.Module,
+    example: Any,
+    *,
+    loss: Loss = "cross-entropy",
+    symmetries: Symmetries | None = None,
+    seed: int = 0,
+) -> Completeness:
+    """Count the functions that gradient flow on a block conserves for every data set.
+
+    N = D − dim Lie(span ∇F_i)(θ) (Marcotte, Gribonval & Peyré 2023), at random parameters of the
+    block's sizes and with its outputs on random inputs as F; brackets [X, Y] = DY·X − DX·Y are
+    computed in float64 until the rank leaves no room beside the known charges, or stays.
+
+    Args:
+        block: a small module, up to 2200 parameters; it is left exactly as it was.
+        example: a batch, for the shapes of inputs.
+        loss: "mse" takes outputs as they are, "cross-entropy" their log-softmax.
+        symmetries: of the block, found before.
+        seed: of parameters, inputs and fields.
+
+    Raises:
+        LawscopeError: the block is too large, or cannot be differentiated by torch.func.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        >>> print(completeness(net, torch.randn(5, 3), loss="mse"))
+        4 conserved functions on 26 parameters: the charges are all
+    """
+    if loss not in ("mse", "cross-entropy"):
+        raise LawscopeError(f"loss={loss!r} is not known; choose 'mse' or 'cross-entropy'.")
+    model = unwrap(block)
+    size = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    if not 0 < size <= MOST:
+        raise LawscopeError(
+            f"The block has {size} parameters that take gradients, and the rank of its Lie algebra "
+            f"is computed for 1 to {MOST}; take a block of the same kind with fewer units."
+        )
+    found = find_symmetries(model, example) if symmetries is None else symmetries
+    usable = [one for one in found.continuous if one.trainable]
+    known = [one for one in usable if loss != "mse" or one.condition != SOFTMAX]
+    session = Session(model, as_source(example))
+    return session.look(lambda network, batch: _count(network, batch, loss, known, seed))
+
+
+def _count(
+    model: nn.Module, batch: Batch, loss: str, known: list[Symmetry], seed: int
+) -> Completeness:
+    generator = torch.Generator().manual_seed(seed)
+    point = _Point(model, batch, loss, generator)
+    explained = _rank(_slopes(known, point.point))
+    samples = 0
+    last: Completeness | None = None
+    for _ in range(DOUBLINGS):
+        samples = 2 * samples or max(8, -(-2 * point.size // point.outputs))
+        fields = point.fields(samples)
+        ranks, spectrum = _grow(fields, point, explained, generator)
+        made = Completeness(point.size, np.array(ranks), explained, samples, spectrum)
+        # With too few inputs more is conserved: on that data, not by the block.
+        if made.complete or (last is not None and made.conserved == last.conserved):
+            return made
+        last = made
+    assert last is not None
+    return last
+
+
+class _Point:
+    """Random parameters of a block's sizes as one vector θ, and its outputs as functions of it."""
+
+    def __init__(
+        self, model: nn.Module, batch: Batch, loss: str, generator: torch.Generator
+    ) -> None:
+        self.model, self.batch, self.loss, self.generator = model, batch, loss, generator
+        takes = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+        self.shapes = {name: value.shape for name, value in takes.items()}
+        rest = [*model.named_parameters(), *model.named_buffers()]
+        self.fixed = {n: _double(v.detach()) for n, v in rest if n not in takes}
+        scales = [float(value.double().square().mean().sqrt()) or 0.5 for value in takes.values()]
+        drawn = [
+            scale * self._draw(value.numel())
+            for scale, value in zip(scales, takes.values(), strict=True)
+        ]
+        self.theta = torch.cat(drawn)
+        self.size = len(self.theta)
+        self.point = self.unpack(self.theta)
+        self.outputs = self.run(self.theta, batch.map(_double)).numel() // batch.size
+
+    def _draw(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+
+    def unpack(self, theta: Tensor) -> dict[str, Tensor]:
+        parts = theta.split([shape.numel() for shape in self.shapes.values()])
+        named = zip(self.shapes.items(), parts, strict=True)
+        return {name: part.reshape(shape) for (name, shape), part in named}
+
+    def run(self, theta: Tensor, batch: Batch) -> Tensor:
+        """Return F(θ) on a batch, as one vector."""
+        state = {**self.unpack(theta), **self.fixed}
+        output = main_tensor(functional_call(self.model, state, batch.args, batch.kwargs))
+        assert output is not None
+        scores = output if self.loss == "mse" else output.log_softmax(-1)
+        return scores.reshape(-1)
+
+    def fields(self, samples: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return X(θ, c) = ∇⟨c, F(θ)⟩ with F on so many random inputs."""
+        rows = self.batch.size
+
+        def more(tensor: Tensor) -> Tensor:
+            shape = (samples, *tensor.shape[1:])
+            if tensor.is_floating_point():
+                return self._draw(*shape)
+            picked = torch.randint(0, len(tensor), (samples,), generator=self.generator)
+            mixed = tensor[picked].flatten()
+            order = torch.randperm(len(mixed), generator=self.generator)
+            return mixed[order].reshape(shape)
+
+        batch = self.batch.map(lambda t: more(t) if t.dim() and len(t) == rows else _double(t))
+        self.count = samples * self.outputs
+
+        def value(theta: Tensor, c: Tensor) -> Tensor:
+            return self.run(theta, batch) @ c
+
+        return grad(value)
+
+
+def _grow(
+    field: Callable[[Tensor, Tensor], Tensor],
+    point: _Point,
+    explained: int,
+    generator: torch.Generator,
+) -> tuple[list[int], FloatArray]:
+    """Return the rank of brackets of up to 1, 2, … fields, and the last spectrum."""
+    rows, ranks = torch.zeros(0, point.size, dtype=torch.float64), list[int]()
+    spectrum = torch.zeros(0)
+    for level in range(1, LEVELS + 1):
+        shape = (point.size + SPARE, level, point.count)
+        c = torch.randn(shape, generator=generator, dtype=torch.float64)
+        nested = vmap(lambda each: _nest(field, point.theta, each), chunk_size=CHUNK)
+        try:
+            made, terms = nested(c)
+        except (RuntimeError, NotImplementedError) as error:
+            said = str(error).split("\n")[0][:200]
+            raise LawscopeError(
+                f"torch.func cannot differentiate this block twice ({said}); take a block without "
+                "in-place or fused operations."
+            ) from error
+        # Where two fields commute, their bracket is rounding, and brackets of it are too.
+        sizes = made.norm(dim=1)
+        real = sizes > COMMUTE * terms
+        if not bool(real.any()):
+            break
+        rows = torch.cat([rows, made[real] / sizes[real, None]])
+        spectrum = torch.linalg.svdvals(rows)
+        ranks.append(int((spectrum > ZERO * spectrum[:1]).sum()))
+        stays = len(ranks) > 2 and ranks[-1] == ranks[-3]
+        if ranks[-1] >= point.size - explained or stays:
+            break
+    ranks = ranks or [0]  # nothing moves the parameters
+    relative = (spectrum / spectrum[:1]).numpy()
+    return ranks, np.pad(relative, (0, max(0, point.size - len(relative))))
+
+
+def _nest(
+    field: Callable[[Tensor, Tensor], Tensor], theta: Tensor, c: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return [X₁, [X₂, … X_k]] at θ, with a row of c for each field, and the size of its terms."""
+    if len(c) == 1:
+        made = field(theta, c[0])
+        return made, made.norm()
+
+    def outer(at: Tensor) -> Tensor:
+        return field(at, c[0])
+
+    def inner(at: Tensor) -> Tensor:
+        return _nest(field, at, c[1:])[0]
+
+    along = jvp(inner, (theta,), (outer(theta),))[1]
+    against = jvp(outer, (theta,), (inner(theta),))[1]
+    return along - against, along.norm() + against.norm()
+
+
+def _slopes(known: list[Symmetry], point: dict[str, Tensor]) -> Tensor:
+    """Return the Jacobian of all charges, one row each."""
+    size = sum(value.numel() for value in point.values())
+    rows = [torch.zeros(0, size, dtype=torch.float64)]
+    for one in known:
+        slopes = jacrev(one.charge)(point)
+        count = one.charge(point).numel()
+        rows.append(torch.cat([slopes[name].reshape(count, -1) for name in point], 1))
+    return torch.cat(rows)
+
+
+def _rank(rows: Tensor) -> int:
+    if not len(rows):
+        return 0
+    sizes = rows.norm(dim=1, keepdim=True)
+    kept = rows[sizes[:, 0] > 0] / sizes[sizes[:, 0] > 0]
+    spectrum = torch.linalg.svdvals(kept)
+    return int((spectrum > 1e-9 * spectrum[:1]).sum())
+
+
+def _double(tensor: Tensor) -> Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor

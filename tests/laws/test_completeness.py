@@ -1,0 +1,75 @@
+"""The number of conserved functions is that of theory, for every block of the table."""
+
+import itertools
+
+import pytest
+import torch
+from tests import odd_networks
+from tests.laws import networks_with_symmetry as nets
+from torch import nn
+
+import lawscope as ls
+
+
+def chain(*widths, act=None, bias=False):
+    layers = []
+    for before, after in itertools.pairwise(widths):
+        layers += [nn.Linear(before, after, bias=bias), *([act()] if act else [])]
+    return nn.Sequential(*(layers[:-1] if act else layers))
+
+
+class Attention(nn.Module):
+    """One head of softmax attention, d wide, h in the head."""
+
+    def __init__(self, d, h):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d, h, bias=False) for _ in range(3))
+        self.o, self.h = nn.Linear(h, d, bias=False), h
+
+    def forward(self, x):
+        scores = self.q(x) @ self.k(x).mT / self.h**0.5
+        return self.o(scores.softmax(-1) @ self.v(x))
+
+
+# Block, width of inputs, loss, D, conserved (by formula), explained.
+BLOCKS = {
+    # r(r + 1)/2 for UW with r ≤ n + m, and k(2r + 1 − k)/2 with k = n + m below
+    "UW 4-2-3": (lambda: chain(4, 2, 3), 4, "mse", 14, 3, 3),
+    "UW 2-3-2": (lambda: chain(2, 3, 2), 2, "mse", 12, 6, 6),
+    "UW 1-3-1": (lambda: chain(1, 3, 1), 1, "mse", 6, 5, 5),
+    "linear 4-3-2-3": (lambda: chain(4, 3, 2, 3), 4, "mse", 24, 9, 9),
+    # one field only: D − 1, more than the charges
+    "linear 1-3-3-1": (lambda: chain(1, 3, 3, 1), 1, "mse", 15, 14, 12),
+    "ReLU 3-4-2": (lambda: chain(3, 4, 2, act=nn.ReLU, bias=True), 3, "mse", 26, 4, 4),
+    "GELU 3-4-2": (lambda: chain(3, 4, 2, act=nn.GELU), 3, "mse", 20, 0, 0),
+    "softmax head": (lambda: nn.Linear(3, 4), 3, "cross-entropy", 16, 4, 4),
+    "attention": (lambda: Attention(3, 2), (3, 3), "mse", 24, 6, 6),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_count_is_that_of_theory(name):
+    make, width, loss, parameters, conserved, explained = BLOCKS[name]
+    torch.manual_seed(0)
+    block = make()
+    example = torch.randn(5, *(width if isinstance(width, tuple) else (width,)))
+    before = odd_networks.snapshot(block)
+    found = ls.completeness(block, example, loss=loss)
+    assert (found.parameters, found.conserved) == (parameters, conserved)
+    assert found.explained == explained
+    assert found.complete == (conserved == explained)
+    assert odd_networks.snapshot(block) == before
+
+
+def test_it_says_all_or_how_many_more(tmp_path):
+    found = ls.completeness(chain(1, 3, 3, 1), torch.randn(5, 1), loss="mse")
+    assert "2 more are not explained" in str(found)
+    assert ls.load(found.save(tmp_path / "c.json")) == found
+    assert found.plot() is not None
+
+
+def test_a_large_block_and_an_unknown_loss_end_in_sentences():
+    with pytest.raises(ls.LawscopeError, match="fewer units"):
+        ls.completeness(nn.Linear(100, 100), torch.randn(5, 100))
+    with pytest.raises(ls.LawscopeError, match="mse"):
+        ls.completeness(nets.mlp(), nets.inputs(), loss="hinge")

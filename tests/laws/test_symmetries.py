@@ -1,0 +1,131 @@
+"""Which symmetries are found in networks of many kinds, and what is said where there are none."""
+
+from collections import Counter
+
+import pytest
+import torch
+from tests import odd_networks
+from tests.laws import networks_with_symmetry as nets
+from torch import nn
+
+import lawscope as ls
+
+R, D, S, T, F, P = (
+    "rescaling",
+    "double rotation",
+    "scale invariance",
+    "translation",
+    "sign flip",
+    "permutation",
+)
+HEAD = {T: 2}  # a softmax head shifts by its weight and by its bias
+# Network, example, and by kind how many symmetries are found. The counts were compared with theory
+# after they were seen; that each charge is conserved is tested apart, in test_charges.
+CASES = {
+    "mlp": (nets.mlp, nets.inputs, {R: 1, D: 1, F: 1, P: 2, **HEAD}),
+    "vgg": (nets.vgg, nets.images, {R: 2, P: 3, **HEAD}),  # ReLU6 is not homogeneous
+    "resnet": (nets.resnet, nets.images, {R: 4, P: 4, **HEAD}),
+    "dense": (nets.Dense, nets.images, {R: 3, P: 3, **HEAD}),
+    "low rank": (nets.LowRank, nets.inputs, {D: 1, P: 1, **HEAD}),
+    "gated": (nets.Gated, nets.inputs, {R: 1, P: 1, **HEAD}),  # up-down; not gate-down
+    "fused gate": (nets.FusedGate, nets.inputs, {R: 2, P: 1, **HEAD}),
+    "bare": (nets.Bare, nets.inputs, {R: 2, T: 1}),
+    "depthwise": (nets.depthwise, nets.images, {R: 2, D: 1, **HEAD}),
+    "tied": (nets.tied, nets.inputs, {R: 1, P: 1, **HEAD}),
+    # Two heads, Q·K and V·O; ReLU in the middle, norm2 to the head.
+    "encoder": (nets.Encoder, nets.images, {D: 4, R: 2, P: 1, **HEAD}),
+    # Per block: two norms to their readers, 2 heads × (QK, VO), 4 shifts into norms; positions.
+    "gpt2": (nets.gpt2, nets.ids, {R: 4, D: 8, T: 9, P: 2}),
+    # Three norms, up-down, two key heads of rotary pairs; V·O of two key heads.
+    "llama": (nets.llama, nets.ids, {R: 6, D: 2, T: 1, P: 1}),
+    # o_proj and fc2 by weight and bias, the bias of the patches, the head.
+    "vit": (nets.vit, nets.images, {R: 3, D: 4, T: 7, P: 1}),
+}
+
+
+def made(name):
+    network, example, expected = CASES[name]
+    torch.manual_seed(0)
+    return nets.shaken(network()), example(), expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_symmetries_by_kind_and_the_model_is_left_alone(name):
+    model, example, expected = made(name)
+    before, state = odd_networks.snapshot(model), torch.get_rng_state()
+    found = ls.find_symmetries(model, example)
+    assert Counter(one.kind for one in found.found) == expected
+    assert max(one.residual for one in found.found) < 1e-6
+    assert odd_networks.snapshot(model) == before
+    assert torch.equal(state, torch.get_rng_state())
+    assert len(found.table()) == len(found)
+
+
+def test_parameters_are_named_and_reasons_given():
+    found = ls.find_symmetries(nets.mlp(), nets.inputs())
+    (rescaling,), (rotation,) = found.of(R), found.of(D)
+    assert rescaling.parameters == ("0.weight", "0.bias", "2.weight")
+    assert rotation.parameters == ("4.weight", "4.bias", "5.weight")
+    assert (R, "2 → 4", "tanh is not homogeneous") in [
+        (one.kind, one.where, one.why) for one in found.missing
+    ]
+
+
+def test_the_group_reaches_all_parameters_it_needs_in_a_concatenation():
+    found = ls.find_symmetries(nets.Dense(), nets.images())
+    by_place = {one.where: one for one in found.of(R)}
+    (reader,) = [leg for leg in by_place["b → c"].legs if leg.sign < 0]
+    assert (reader.parameter, reader.axis, reader.start) == ("c.weight", 1, 4)
+
+
+def test_batch_norm_in_training_makes_weights_scale_invariant_up_to_epsilon():
+    model = nets.resnet().train()
+    before = odd_networks.snapshot(model)
+    found = ls.find_symmetries(model, nets.images(), mode="train")
+    assert [one.where for one in found.of(S)][:2] == ["0 → 1", "3.c1 → 3.n1"]
+    assert len(found.of(S)) == 6
+    assert all(1e-9 < one.residual < 1e-2 and "epsilon" in one.condition for one in found.of(S))
+    assert odd_networks.snapshot(model) == before
+    assert not ls.find_symmetries(model, nets.images()).of(S)  # frozen statistics
+
+
+def test_a_network_without_symmetries_says_what_was_looked_for():
+    found = ls.find_symmetries(nn.Sequential(nn.Linear(6, 1), nn.Tanh()), nets.inputs())
+    assert not len(found)
+    assert str(found).startswith("no symmetry found (looked for rescalings, double rotations")
+    assert found.missing
+
+
+def test_frozen_parameters_are_said():
+    model = nets.mlp()
+    model[2].requires_grad_(False)
+    found = ls.find_symmetries(model, nets.inputs())
+    assert [one.trainable for one in found.of(R)] == [False]
+    assert "frozen" in " ".join(found.section().findings)
+
+
+class Noisy(nn.Module):
+    """Draws from a generator of its own, which nobody can reset."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.generator = nets.mlp(), torch.Generator()
+
+    def forward(self, x):
+        return self.inner(x) + torch.randn(len(x), 3, generator=self.generator)
+
+
+def test_a_pass_that_is_not_deterministic_ends_in_a_sentence():
+    with pytest.raises(ls.LawscopeError, match="deterministic"):
+        ls.find_symmetries(Noisy(), nets.inputs())
+
+
+def test_dropout_keeps_its_mask():
+    assert len(ls.find_symmetries(nets.vgg().train(), nets.images(), mode="train").of(R)) == 2
+
+
+def test_results_come_back(tmp_path):
+    found = ls.find_symmetries(nets.mlp(), nets.inputs())
+    assert ls.load(found.save(tmp_path / "s.json")) == found
+    assert found.plot() is not None
+    assert found.save(tmp_path / "s.html").exists()
