@@ -18,7 +18,17 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import definition, elastic, memory, next_token, overhead, peeled, stacks, vision
+from benchmarks import (
+    definition,
+    elastic,
+    memory,
+    next_token,
+    overhead,
+    peeled,
+    stacks,
+    symmetry,
+    vision,
+)
 from benchmarks.row import Row
 
 RESULTS = Path("results/bench.json")
@@ -30,6 +40,7 @@ BENCHES = {
     "next-token": next_token,
     "peeled": peeled,
     "stacks": stacks,
+    "symmetry": symmetry,
     "vision": vision,
 }
 

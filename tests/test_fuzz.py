@@ -115,6 +115,7 @@ VALID = {
     "scan": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "separation": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "stations": lambda: {"model": odd_networks.plain(), "example": (X, Y)},
+    "symmetry": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "transfer_balance": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "Session": lambda: {"model": odd_networks.plain(), "source": _source()},
     "StopWhenLawHolds": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "every": 1},
@@ -266,6 +267,7 @@ def test_methods_too(name, tmp_path, monkeypatch):
 MEASURES = {
     "separation": ls.separation,
     "collapse": ls.collapse,
+    "symmetry": ls.symmetry,
     "scan": lambda model, data: ls.scan(model, data, control="auto"),
     "scan of gradients": lambda model, data: ls.scan(
         model, data, loss=nn.functional.cross_entropy, mode="train"

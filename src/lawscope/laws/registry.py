@@ -19,6 +19,7 @@ BUILT_IN = (
     "lawscope.laws.separation.law",
     "lawscope.laws.collapse.law",
     "lawscope.laws.next_token.law",
+    "lawscope.laws.symmetry.law",
 )
 _LAWS: dict[str, Law[Any]] = {}
 _loaded: set[str] = set()
