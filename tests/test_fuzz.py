@@ -115,6 +115,7 @@ VALID = {
     "scan": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "separation": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "stations": lambda: {"model": odd_networks.plain(), "example": (X, Y)},
+    "compress": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "symmetry": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "transfer_balance": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "Session": lambda: {"model": odd_networks.plain(), "source": _source()},
@@ -268,6 +269,7 @@ MEASURES = {
     "separation": ls.separation,
     "collapse": ls.collapse,
     "symmetry": ls.symmetry,
+    "compress": ls.compress,
     "scan": lambda model, data: ls.scan(model, data, control="auto"),
     "scan of gradients": lambda model, data: ls.scan(
         model, data, loss=nn.functional.cross_entropy, mode="train"

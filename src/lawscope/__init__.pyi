@@ -24,6 +24,8 @@ from .laws.separation.law import separation as separation
 from .laws.separation.result import Separation as Separation
 from .laws.symmetry.law import symmetry as symmetry
 from .laws.symmetry.result import Symmetry as Symmetry
+from .remedies.compress import Compressed as Compressed
+from .remedies.compress import compress as compress
 from .remedies.depth import DepthAdvice as DepthAdvice
 from .remedies.depth import advise_depth as advise_depth
 from .remedies.fixed_classifier import FixedClassifier as FixedClassifier

@@ -49,9 +49,10 @@ def advise(result: Symmetry) -> tuple[str, ...]:
         return ()
     share = percent(result.lost / result.units)
     return (
-        f"Remove units that do nothing: {count(result.lost)} of "
-        f"{many(result.units, 'hidden unit')} ({share}) are dead or copies. If the network should "
-        "use them, train with less weight decay, which pulls units to zero and towards each other.",
+        "Remove units that do nothing, with lawscope.compress(model, loader): "
+        f"{count(result.lost)} of {many(result.units, 'hidden unit')} ({share}) are dead or "
+        "copies. If the network should use them, train with less weight decay, which pulls units "
+        "to zero and towards each other.",
     )
 
 
