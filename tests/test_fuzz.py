@@ -116,6 +116,7 @@ VALID = {
     "separation": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "stations": lambda: {"model": odd_networks.plain(), "example": (X, Y)},
     "compress": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
+    "impose_symmetry": lambda: {"model": odd_networks.plain()},
     "symmetry": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "transfer_balance": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "Session": lambda: {"model": odd_networks.plain(), "source": _source()},
@@ -270,6 +271,7 @@ MEASURES = {
     "collapse": ls.collapse,
     "symmetry": ls.symmetry,
     "compress": ls.compress,
+    "impose_symmetry": lambda model, data: ls.impose_symmetry(model),
     "scan": lambda model, data: ls.scan(model, data, control="auto"),
     "scan of gradients": lambda model, data: ls.scan(
         model, data, loss=nn.functional.cross_entropy, mode="train"

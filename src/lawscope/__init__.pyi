@@ -30,6 +30,8 @@ from .remedies.depth import DepthAdvice as DepthAdvice
 from .remedies.depth import advise_depth as advise_depth
 from .remedies.fixed_classifier import FixedClassifier as FixedClassifier
 from .remedies.fixed_classifier import fix_classifier as fix_classifier
+from .remedies.impose import ImposedSymmetry as ImposedSymmetry
+from .remedies.impose import impose_symmetry as impose_symmetry
 from .remedies.oversampling import OversamplingPlan as OversamplingPlan
 from .remedies.oversampling import oversampling_weights as oversampling_weights
 from .remedies.stopping import StopWhenLawHolds as StopWhenLawHolds
