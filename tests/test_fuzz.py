@@ -117,6 +117,7 @@ VALID = {
     "stations": lambda: {"model": odd_networks.plain(), "example": (X, Y)},
     "compress": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "impose_symmetry": lambda: {"model": odd_networks.plain()},
+    "remove_symmetry": lambda: {"optimizer_or_model": odd_networks.plain()},
     "symmetry": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "transfer_balance": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "Session": lambda: {"model": odd_networks.plain(), "source": _source()},
@@ -272,6 +273,7 @@ MEASURES = {
     "symmetry": ls.symmetry,
     "compress": ls.compress,
     "impose_symmetry": lambda model, data: ls.impose_symmetry(model),
+    "remove_symmetry": lambda model, data: ls.remove_symmetry(model).penalty(),
     "scan": lambda model, data: ls.scan(model, data, control="auto"),
     "scan of gradients": lambda model, data: ls.scan(
         model, data, loss=nn.functional.cross_entropy, mode="train"

@@ -34,6 +34,8 @@ from .remedies.impose import ImposedSymmetry as ImposedSymmetry
 from .remedies.impose import impose_symmetry as impose_symmetry
 from .remedies.oversampling import OversamplingPlan as OversamplingPlan
 from .remedies.oversampling import oversampling_weights as oversampling_weights
+from .remedies.remove import RemovedSymmetry as RemovedSymmetry
+from .remedies.remove import remove_symmetry as remove_symmetry
 from .remedies.stopping import StopWhenLawHolds as StopWhenLawHolds
 from .remedies.transfer_balance import TransferBalance as TransferBalance
 from .remedies.transfer_balance import transfer_balance as transfer_balance

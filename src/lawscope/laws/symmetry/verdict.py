@@ -52,7 +52,7 @@ def advise(result: Symmetry) -> tuple[str, ...]:
         "Remove units that do nothing, with lawscope.compress(model, loader): "
         f"{count(result.lost)} of {many(result.units, 'hidden unit')} ({share}) are dead or "
         "copies. If the network should use them, train with less weight decay, which pulls units "
-        "to zero and towards each other.",
+        "to zero and towards each other, or with lawscope.remove_symmetry.",
     )
 
 
