@@ -106,13 +106,19 @@ def test_the_picture_shows_correlations_with_copies_side_by_side(after):
 
 
 def test_verdict_and_advice():
-    lost = ls.symmetry(spoilt_mlp(), [cases.vectors()])
+    torch.manual_seed(1)
+    untrained = nn.Sequential(
+        nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 7), nn.Tanh(), nn.Linear(7, 4)
+    )
+    lost = ls.symmetry(spoilt_mlp(), [cases.vectors()], control=untrained)
     assert lost.verdict == "does not hold"
     assert "2 are dead and 2 are copies of another; most in '0 → 1', 3 of 8" in lost.reason
     assert "4 of 15 hidden units (26.7 %)" in lost.advice[0]
     assert "weight decay" in lost.advice[0]
     same = ls.symmetry(spoilt_mlp(), [cases.vectors()], control=spoilt_mlp())
     assert not same.advice
+    # Without an untrained network nobody knows that it has learned anything.
+    assert not ls.symmetry(spoilt_mlp(), [cases.vectors()]).advice
     assert "untrained has 2 dead units and 2 copies" in same.section().findings[-1]
     torch.manual_seed(1)
     healthy = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))

@@ -14,8 +14,8 @@ WORTH = 0.1  # share of a network's units from which the loss is worth advice
 RULE = (
     "All units are at work when none is dead and no two of a layer are the same on this data. "
     f"With fewer than {MIN_ROWS} rows in a layer it cannot be told: a unit may wake, and two may "
-    f"part, on others. Advice is given where {WORTH:.0%} of all hidden units are lost, beyond "
-    "those of the untrained network where that was measured."
+    f"part, on others. Advice is given where training lost {WORTH:.0%} of all hidden units: beyond "
+    "those that the untrained network lacks."
 )
 
 
@@ -42,10 +42,11 @@ def judge(layers: Sequence[LayerUnits]) -> tuple[Verdict, str]:
 
 
 def advise(result: Symmetry) -> tuple[str, ...]:
-    """Say what to do about lost units, where there are many."""
+    """Say what to do about units that were lost in training, where there are many."""
     control = result.control
-    excess = result.lost - (0 if control is None else control.lost)
-    if result.verdict != "does not hold" or excess < WORTH * result.units:
+    if control is None or result.verdict != "does not hold":
+        return ()
+    if result.lost - control.lost < WORTH * result.units:
         return ()
     share = percent(result.lost / result.units)
     return (
