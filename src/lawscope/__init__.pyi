@@ -23,6 +23,8 @@ from .laws.scan import scan as scan
 from .laws.separation.law import separation as separation
 from .laws.separation.result import Separation as Separation
 from .laws.symmetry.law import symmetry as symmetry
+from .laws.symmetry.mirror import Mirror as Mirror
+from .laws.symmetry.mirror import mirror as mirror
 from .laws.symmetry.result import Symmetry as Symmetry
 from .remedies.compress import Compressed as Compressed
 from .remedies.compress import compress as compress

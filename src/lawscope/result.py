@@ -26,6 +26,7 @@ _SCHEMAS: dict[str, type[Result]] = {}
 # Modules that define results which no law registers.
 _HOMES = (
     "lawscope.laws.report",
+    "lawscope.laws.symmetry.mirror",
     "lawscope.remedies.compress",
     "lawscope.remedies.depth",
     "lawscope.remedies.oversampling",

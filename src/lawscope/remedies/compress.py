@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,17 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
-from torch.nn.utils.parametrize import is_parametrized
+from torch.nn.modules.conv import _ConvNd
 
 from lawscope.arrays import FloatArray
+from lawscope.capture.chains import Chain, find_chains
 from lawscope.capture.outputs import main_tensor
 from lawscope.capture.restore import turn, unwrap
 from lawscope.capture.session import Session, run_together
 from lawscope.capture.stations import Station
 from lawscope.capture.taps import Observer, Tap
-from lawscope.capture.trace import Operation, join_name, trace
+from lawscope.capture.trace import join_name
 from lawscope.checks import checked
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 # How far from constant, or from a line, a unit may be, in units of the layer's largest standard
 # deviation; the first of these whose network is near enough to the given one is taken.
 SHARES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-PER_CHANNEL = ("pool", "mean", "upsample", "interpolate", "dropout")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,7 +174,7 @@ def compress(model: nn.Module, loader: Any, *, tolerance: float = 1e-5) -> Compr
         )
     with turn:
         session = Session(inner, source)
-        pairs, refused = _find_pairs(session)
+        pairs, refused = find_chains(session)
         if not pairs:
             reasons = "; ".join(f"'{name}': {why}" for name, why in refused.items())
             raise LawscopeError(
@@ -207,96 +204,10 @@ def compress(model: nn.Module, loader: Any, *, tolerance: float = 1e-5) -> Compr
     return Compressed(layers, refused, before, after, error, share, smaller)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A layer whose units only the next layer reads, and what stands between with a unit each."""
-
-    first: str
-    second: str
-    between: tuple[str, ...]  # modules that have parameters for each unit
-    units: int
-    positions: int  # features of the second layer for each unit
-    padded: bool  # the second layer adds zeros around maps, which no bias can imitate
-
-
-def _find_pairs(session: Session) -> tuple[list[_Pair], dict[str, str]]:
-    found = session.look(lambda model, batch: trace(model, batch))
-    operations, model = found.operations, session.model
-    calls = Counter(o.path for o in operations if o.kind == "weight")
-    pairs: list[_Pair] = []
-    refused: dict[str, str] = {}
-    weights = [o for o in operations if o.kind == "weight"]
-    for operation in weights[:-1]:
-        try:
-            pairs.append(_find_pair(model, operations, operation, calls))
-        except LawscopeError as error:
-            refused.setdefault(join_name(operation.path) or str(operation.function), str(error))
-    return pairs, refused
-
-
-def _find_pair(
-    model: nn.Module, operations: Sequence[Operation], first: Operation, calls: Counter[str]
-) -> _Pair:
-    """Follow what a layer gives to the layer that reads it; refuse where that is not a chain."""
-    _check_layer(model, first, calls, "it")
-    here, between = first, list[str]()
-    while True:
-        readers = set(here.consumers)
-        if len(readers) != 1:
-            raise LawscopeError(
-                "what it gives is read in several places."
-                if readers
-                else "no other layer reads what it gives."
-            )
-        here = operations[readers.pop()]
-        if here.kind == "weight":
-            break
-        module = model.get_submodule(here.path)
-        named = f"{here.function or type(module).__name__}".lower()
-        if here.kind == "norm":
-            if here.function or not isinstance(module, _BatchNorm):
-                raise LawscopeError(f"a {type(module).__name__} after it mixes its units.")
-            between.append(here.path)
-        elif here.kind == "activation":
-            own = any(True for _ in module.parameters(recurse=False)) and here.function is None
-            between += [here.path] if own else []
-        elif here.kind == "add":
-            raise LawscopeError("what it gives is added to something else, as a skip connection.")
-        elif here.kind != "pass" and not any(word in named for word in PER_CHANNEL):
-            raise LawscopeError(f"'{named}' after it is not known to keep units apart.")
-    _check_layer(model, here, calls, f"the next layer '{join_name(here.path)}'")
-    layer: Any = model.get_submodule(first.path)
-    reader: Any = model.get_submodule(here.path)
-    units, wide = layer.weight.shape[0], reader.weight.shape[1]
-    if not units or wide % units:
-        raise LawscopeError(f"'{here.path}' reads {wide} features of its {units} units.")
-    padded = isinstance(reader, _ConvNd) and reader.padding_mode == "zeros"
-    padded = padded and reader.padding not in ("valid", (0,) * len(reader.kernel_size))
-    return _Pair(first.path, here.path, tuple(between), int(units), int(wide // units), padded)
-
-
-def _check_layer(model: nn.Module, o: Operation, calls: Counter[str], which: str) -> None:
-    """Refuse what is no plain layer with weights of its own that runs once."""
-    module = model.get_submodule(o.path)
-    if o.function or not isinstance(module, nn.Linear | _ConvNd):
-        kind = o.function or type(module).__name__
-        raise LawscopeError(f"{which} is a {kind}, not an nn.Linear or a convolution.")
-    if isinstance(module, _ConvTransposeNd) or getattr(module, "groups", 1) != 1:
-        raise LawscopeError(f"{which} is a transposed or grouped convolution.")
-    if is_parametrized(module) or type(module).__module__.partition(".")[0] != "torch":
-        raise LawscopeError(f"{which} computes its weight, or is a class of its own.")
-    if calls[o.path] > 1:
-        raise LawscopeError(f"{which} runs several times in a forward pass.")
-    for parameter in module.parameters(recurse=False):
-        owners = [m for m in model.modules() if any(p is parameter for p in m._parameters.values())]
-        if len(owners) > 1:
-            raise LawscopeError(f"{which} shares its weights with another module.")
-
-
 class _Gathering(Observer):
     """Moments in float64 of what enters the second layer of every pair, by unit."""
 
-    def __init__(self, model: nn.Module, pairs: Sequence[_Pair]) -> None:
+    def __init__(self, model: nn.Module, pairs: Sequence[Chain]) -> None:
         self.pairs = pairs
         self.moments = [UnitMoments(pair.units, pair.units) for pair in pairs]
         stations = [
@@ -344,11 +255,11 @@ class _Plan:
     copies: dict[int, tuple[int, float, float]]  # unit: (of which, a, b)
 
     @classmethod
-    def nothing(cls, pair: _Pair) -> _Plan:
+    def nothing(cls, pair: Chain) -> _Plan:
         return cls(list(range(pair.units)), {}, {})
 
 
-def _plan(pair: _Pair, spread: _Spread, share: float) -> _Plan:
+def _plan(pair: Chain, spread: _Spread, share: float) -> _Plan:
     """Find constants and copies up to this share of the largest standard deviation."""
     mean, covariance = spread.mean, spread.covariance
     variance = covariance.diagonal()
@@ -378,7 +289,7 @@ def _plan(pair: _Pair, spread: _Spread, share: float) -> _Plan:
 
 
 @torch.no_grad()
-def _apply(model: nn.Module, pair: _Pair, plan: _Plan) -> None:
+def _apply(model: nn.Module, pair: Chain, plan: _Plan) -> None:
     """Fold what goes into the second layer, then cut both."""
     first, second = model.get_submodule(pair.first), model.get_submodule(pair.second)
     if len(plan.keep) == pair.units:
