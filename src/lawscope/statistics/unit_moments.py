@@ -12,7 +12,7 @@ from torch import Tensor
 from lawscope.errors import LawscopeError
 from lawscope.statistics.base import Statistic, guarded
 
-CHUNK_NUMBERS = 2**19  # that are centred and multiplied while they are in the processor's cache
+CHUNK_NUMBERS = 2**20  # that are centred and multiplied while they are in the processor's cache
 
 BLOCK = 32  # rows from which a product pays to be cut in blocks
 
