@@ -28,6 +28,7 @@ from benchmarks import (
     overhead,
     peeled,
     stacks,
+    symmetry,
     vision,
 )
 from benchmarks.row import Row
@@ -43,6 +44,7 @@ BENCHES = {
     "next-token": next_token,
     "peeled": peeled,
     "stacks": stacks,
+    "symmetry": symmetry,
     "vision": vision,
 }
 

@@ -132,6 +132,17 @@ VALID = {
         "target": "noise-equilibrium",
         "loss": nn.functional.cross_entropy,
     },
+    "compress": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
+    "impose_symmetry": lambda: {"model": odd_networks.plain()},
+    "mirror": lambda: {
+        "model": odd_networks.plain(),
+        "loader": (X, Y),
+        "loss": nn.functional.cross_entropy,
+        "layer": "0",
+        "units": (0, 1),
+    },
+    "remove_symmetry": lambda: {"optimizer_or_model": odd_networks.plain()},
+    "symmetry": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "transfer_balance": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "Session": lambda: {"model": odd_networks.plain(), "source": _source()},
     "StopWhenLawHolds": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "every": 1},
@@ -322,6 +333,11 @@ def test_methods_too(name, tmp_path, monkeypatch):
 MEASURES = {
     "separation": ls.separation,
     "collapse": ls.collapse,
+    "symmetry": ls.symmetry,
+    "compress": ls.compress,
+    "impose_symmetry": lambda model, data: ls.impose_symmetry(model),
+    "mirror": lambda model, data: ls.mirror(model, data, nn.functional.cross_entropy, "0", (0, 1)),
+    "remove_symmetry": lambda model, data: ls.remove_symmetry(model).penalty(),
     "scan": lambda model, data: ls.scan(model, data, control="auto"),
     "scan of gradients": lambda model, data: ls.scan(
         model, data, loss=nn.functional.cross_entropy, mode="train"

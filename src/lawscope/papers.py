@@ -40,4 +40,8 @@ PAPERS = {
         "Hangfeng He and Weijie J. Su. A law of data separation in deep learning. "
         "Proceedings of the National Academy of Sciences 120(36), 2023. arXiv:2210.17020."
     ),
+    "symmetry": (
+        "Liu Ziyin. Symmetry induces structure and constraint of learning. International "
+        "Conference on Machine Learning, 2024. arXiv:2309.16932."
+    ),
 }

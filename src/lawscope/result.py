@@ -32,6 +32,8 @@ _HOMES = (
     "lawscope.laws.conservation.result",
     "lawscope.laws.conservation.teleport",
     "lawscope.laws.report",
+    "lawscope.laws.symmetry.mirror",
+    "lawscope.remedies.compress",
     "lawscope.remedies.depth",
     "lawscope.remedies.oversampling",
     "lawscope.remedies.rescue",

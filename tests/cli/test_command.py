@@ -61,7 +61,7 @@ def test_json_is_the_only_thing_on_stdout_and_has_its_schema(lawscope, tmp_path)
     assert not (tmp_path / "lawscope-report").exists()
     assert set(document) == {"schema", "name", "results", "skipped", "settings", "provenance"}
     assert document["schema"] == "lawscope.report/1"
-    assert set(document["results"]) == {"separation", "collapse"}
+    assert set(document["results"]) == {"separation", "collapse", "symmetry"}
     assert set(document["skipped"]) == {"next_token", "elasticity"}
     law = document["results"]["separation"]
     assert law["schema"] == "lawscope.separation/2"
@@ -204,7 +204,7 @@ def mistakes(folder):
         (("scan", "number.py"), "gives a int"),
         (("scan", "needs.py"), "needs the argument(s) width"),
         (("scan", "raising.py"), "RuntimeError: my forward"),
-        (("scan", "nolabels.py"), "yields no labels"),
+        (("scan", "nolabels.py", "--laws", "separation"), "yields no labels"),
         (("scan", "net.py", *known, "--checkpoint", "gone.pt"), "no file gone.pt"),
         (("scan", "net.py", *known, "--checkpoint", "cut.pt"), "cut.pt cannot be read as weights"),
         (("scan", "net.py", *known, "--checkpoint", "cut.safetensors"), "cannot be read"),

@@ -212,7 +212,8 @@ def test_the_laws_are_measured_in_one_capture():
     assert control.values[0] == pytest.approx(alone.values[0])
     assert control.values[1:] != pytest.approx(alone.values[1:])
     assert report.provenance.versions["torch"] == torch.__version__
-    assert list(report.table()["law"]) == ["separation", "collapse", "next_token", "elasticity"]
+    laws = ["separation", "collapse", "symmetry", "next_token", "elasticity"]
+    assert list(report.table()["law"]) == laws
 
 
 def test_weights_that_cannot_be_drawn_again_have_no_control():

@@ -17,6 +17,7 @@ from lawscope.statistics.base import Statistic
 from lawscope.statistics.class_scatter import ClassScatter
 from lawscope.statistics.nearest_mean import NearestMean
 from lawscope.statistics.prediction_moments import PredictionMoments
+from lawscope.statistics.unit_moments import UnitMoments
 
 N, DIM, CLASSES = 240, 6, 3
 
@@ -117,6 +118,16 @@ CASES = {
     ),
     "prediction moments, fast": Case(
         moments(precision="fast", dtype=torch.float32), moments(precision="fast"), 1e-4, 1, tokens()
+    ),
+    "unit moments": Case(
+        lambda: UnitMoments(DIM, DIM),
+        lambda: UnitMoments(DIM, 3),
+        1e-5,
+        1,
+        lambda d: (features(d),),
+    ),
+    "unit moments, some": Case(
+        lambda: UnitMoments(DIM, 3), lambda: UnitMoments(DIM, 2), 1e-5, 1, lambda d: (features(d),)
     ),
 }
 every_statistic = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -20,6 +20,7 @@ BUILT_IN = (
     "lawscope.laws.collapse.law",
     "lawscope.laws.next_token.law",
     "lawscope.laws.elasticity.law",
+    "lawscope.laws.symmetry.law",
 )
 _LAWS: dict[str, Law[Any]] = {}
 _loaded: set[str] = set()
