@@ -272,6 +272,11 @@ def single_precision():
     return Net(lambda net, x: net.a(x.float()), a=nn.Linear(6, CLASSES))
 
 
+def graph():
+    edges = torch.eye(len(X))
+    return Net(lambda net, x: edges.to(x) @ net.a(x), a=nn.Linear(6, CLASSES))
+
+
 LINEAR = lambda: nn.Linear(6, CLASSES)  # noqa: E731
 X, Y = cases.vectors(), cases.labels()
 BAD = {
@@ -287,6 +292,7 @@ BAD = {
     "noisy": (noisy, X, Y, F.cross_entropy, "other logits each time"),
     "mixing": (mixing, X, Y, F.cross_entropy, "depend on the other samples"),
     "single": (single_precision, X, Y, F.cross_entropy, "network in double precision raised"),
+    "all at once": (graph, X, Y, F.cross_entropy, "must run on a few of the samples"),
     "no loss": (LINEAR, X, Y, None, "needs a loss; pass loss="),
     "no labels": (LINEAR, X, None, F.cross_entropy, "without labels"),
 }
