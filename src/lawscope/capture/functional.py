@@ -132,12 +132,18 @@ class WeightFunction:
         """Label samples by class numbers, if the loss refuses the labels as they came.
 
         Whole floats and one-hot integers are classes too, but cross-entropy takes neither.
+
+        Raises:
+            NotApplicableError: the loss takes neither, with what it says of the labels.
         """
         numbered = [
             replace(sample, labels=torch.tensor([number], device=self.device))
             for sample, number in zip(self.samples, numbers, strict=True)
         ]
-        if not self._takes(self.samples[0]) and self._takes(numbered[0]):
+        refused = self._refuse(self.samples[0])
+        if refused and self._refuse(numbered[0]):
+            raise NotApplicableError(str(refused)) from refused
+        if refused:
             self._hold(numbered)
 
     def loss_gradients(self, rows: Sequence[int]) -> Weights:
@@ -148,12 +154,13 @@ class WeightFunction:
         assert self.loss is not None
         return compute_loss(self.loss, self._run(weights, sample), sample).reshape(())
 
-    def _takes(self, sample: Batch) -> bool:
+    def _refuse(self, sample: Batch) -> LawscopeError | None:
+        """Return what the loss raises at a sample, if it does."""
         try:
             _one(self._loss_of, self.weights, sample)
-        except LawscopeError:
-            return False
-        return True
+        except LawscopeError as error:
+            return error
+        return None
 
     def _hold(self, samples: list[Batch]) -> None:
         self.samples = samples
