@@ -378,6 +378,26 @@ def test_recorders_follow_a_training_and_leave_it_as_it_is():
     assert trajectory[1, 2].numpy() == pytest.approx(expected.numpy(), rel=1e-5)
 
 
+def test_means_are_those_of_the_logits_among_the_outputs():
+    x, y, net = cases.vectors(), cases.labels(), nn.Linear(6, CLASSES)
+    found = []
+    for model in (net, Net(lambda outer, x: {"logits": outer.a(x), "hidden": x}, a=net)):
+        records = Records([LogitMeans()], x, y)
+        records.note(model, (x, y), torch.tensor(0.0))
+        found += [record["means"] for record in records.tensors().values()]
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(("y", "sentence"), [
+    (cases.labels()[:5], "5 labels; one label per sample"),
+    (cases.labels().double(), r"pass y.long\(\)"),
+    (cases.labels() * 0, "two samples of two classes"),
+])  # fmt: skip
+def test_recorders_refuse_labels_they_cannot_use(y, sentence):
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        Records([ElasticityRecorder()], cases.vectors(), y)
+
+
 def test_networks_in_lock_step_are_trials():
     class Stack(nn.Module):
         def forward(self, x):
