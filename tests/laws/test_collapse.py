@@ -15,7 +15,7 @@ from tests import cases, oracles
 from torch import nn
 
 import lawscope as ls
-from lawscope.formatting import percent
+from lawscope.formatting import number, percent
 from lawscope.laws.collapse.metrics import cosines, shape_of
 from lawscope.laws.collapse.verdict import RULE
 from lawscope.statistics.nearest_mean import NearestMean
@@ -104,7 +104,7 @@ def assert_is(result, expected):
     assert result.accuracy == expected["accuracy"]
     assert result.energies == pytest.approx((expected["E_W"], expected["E_H"]), rel=1e-9)
     E_W, E_H = result.centred_energies
-    shared = f"that all classes share they are {E_W:#.3g} and {E_H:#.3g}: take those"
+    shared = f"that all classes share they are {number(E_W)} and {number(E_H)}: take those"
     assert any(shared in said for said in result.section().findings)
     assert result.minority_cosine == pytest.approx(expected["minority"], rel=1e-9, nan_ok=True)
 

@@ -226,8 +226,7 @@ class WeightFunction:
         return list(groups.values())
 
     def _copy(self, tensor: Tensor) -> Tensor:
-        own = _double(tensor.detach().to(self.device))
-        return own.clone() if own.data_ptr() == tensor.data_ptr() else own
+        return _double(tensor.detach().to(self.device, copy=True))
 
     def _as_double(self, sample: Batch) -> Batch:
         labels = None if sample.labels is None else _double(sample.labels.to(self.device))
