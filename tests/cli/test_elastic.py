@@ -77,7 +77,7 @@ def test_shares_of_wrong_labels_are_a_phase_diagram(elastic):
         (("fit", "gone.lawscope.json"), "gone.lawscope.json cannot be read"),
         (("fit", "gone.npz"), "There is no file gone.npz"),
         (("fit", "other.npz"), "cannot be read as an .npz with steps and means"),
-        (("fit", "peel.lawscope.json"), "holds a Peeled; give class means"),
+        (("fit", "peel.lawscope.json"), "is a saved Peeled; give class means"),
         (("fit", "short.npz"), "give --window 29"),
         (("fit", "short.npz", "--window", 5, "--t0", "soon"), "give a number or auto"),
         (("fit", "short.npz", "--window", 5, "-o", "a.bmp"), "must end in .pdf, .png or .svg"),

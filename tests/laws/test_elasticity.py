@@ -272,6 +272,11 @@ def single_precision():
     return Net(lambda net, x: net.a(x.float()), a=nn.Linear(6, CLASSES))
 
 
+def graph():
+    edges = torch.eye(len(X))
+    return Net(lambda net, x: edges.to(x) @ net.a(x), a=nn.Linear(6, CLASSES))
+
+
 LINEAR = lambda: nn.Linear(6, CLASSES)  # noqa: E731
 X, Y = cases.vectors(), cases.labels()
 BAD = {
@@ -287,6 +292,7 @@ BAD = {
     "noisy": (noisy, X, Y, F.cross_entropy, "other logits each time"),
     "mixing": (mixing, X, Y, F.cross_entropy, "depend on the other samples"),
     "single": (single_precision, X, Y, F.cross_entropy, "network in double precision raised"),
+    "all at once": (graph, X, Y, F.cross_entropy, "must run on a few of the samples"),
     "no loss": (LINEAR, X, Y, None, "needs a loss; pass loss="),
     "no labels": (LINEAR, X, None, F.cross_entropy, "without labels"),
 }
@@ -326,6 +332,10 @@ def test_a_scan_with_a_loss_has_it_and_one_without_says_why():
     assert report.elasticity.settings["mode"] == "eval"
     alone = ls.elasticity(case.model(), list(case.batches()), F.cross_entropy)
     assert report.elasticity.relative.gap == alone.relative.gap
+    binary = F.binary_cross_entropy_with_logits
+    wrong = ls.scan(case.model(), list(case.batches()), loss=binary, mode="train")
+    assert wrong.skipped["elasticity"].startswith("The loss raised ValueError: Target size")
+    assert wrong.separation.values.tolist() == report.separation.values.tolist()
     quiet = ls.scan(case.model(), list(case.batches()))
     assert quiet.skipped["elasticity"].startswith("elasticity needs a loss; pass loss=")
 
@@ -366,6 +376,26 @@ def test_recorders_follow_a_training_and_leave_it_as_it_is():
         logits = kept.eval()(x)
     expected = torch.stack([logits[y == k][:9].mean(dim=0) for k in range(CLASSES)])
     assert trajectory[1, 2].numpy() == pytest.approx(expected.numpy(), rel=1e-5)
+
+
+def test_means_are_those_of_the_logits_among_the_outputs():
+    x, y, net = cases.vectors(), cases.labels(), nn.Linear(6, CLASSES)
+    found = []
+    for model in (net, Net(lambda outer, x: {"logits": outer.a(x), "hidden": x}, a=net)):
+        records = Records([LogitMeans()], x, y)
+        records.note(model, (x, y), torch.tensor(0.0))
+        found += [record["means"] for record in records.tensors().values()]
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(("y", "sentence"), [
+    (cases.labels()[:5], "5 labels; one label per sample"),
+    (cases.labels().double(), r"pass y.long\(\)"),
+    (cases.labels() * 0, "two samples of two classes"),
+])  # fmt: skip
+def test_recorders_refuse_labels_they_cannot_use(y, sentence):
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        Records([ElasticityRecorder()], cases.vectors(), y)
 
 
 def test_networks_in_lock_step_are_trials():

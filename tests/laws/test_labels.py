@@ -83,6 +83,18 @@ def test_labels_of_every_kind_are_classes(kind, form):
     assert separation.class_names == collapse.class_names == expected
 
 
+def test_a_table_of_inputs_is_told_to_become_numbers():
+    with pytest.raises(LawscopeError, match=r"is a DataFrame; pass .*to_numpy\('float32'\), y"):
+        ls.separation(network(), (pd.DataFrame(X.numpy()), pd.Series(Y.numpy())))
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_a_loss_that_takes_class_numbers_gets_them(kind):
+    plain = ls.elasticity(network(), (X, Y), nn.CrossEntropyLoss(), probes=3)
+    found = ls.elasticity(network(), (X, LABELS[kind]), nn.CrossEntropyLoss(), probes=3)
+    np.testing.assert_allclose(found.classwise, plain.classwise, rtol=1e-9)
+
+
 def test_zeros_and_ones_of_a_binary_loss_are_classes():
     y = (Y > 0).float()
     found = ls.scan(network(rows=1), (X, y))

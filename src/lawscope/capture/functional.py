@@ -7,8 +7,11 @@ drowns in single precision. The user's weights are copied, and the network is ru
 from __future__ import annotations
 
 import copy
+import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +30,7 @@ Value = Callable[[Weights, Batch], Tensor]
 NOT_FINITE = (
     "The network gives NaN or infinite logits; look at the weights and inputs before measuring."
 )
+MOST_SAID = 120  # characters of what vmap raised
 ALONE = 1e-6  # relative difference of logits with and without other samples that is rounding
 
 
@@ -72,8 +76,7 @@ class WeightFunction:
         copies = {name: self._copy(tensor) for name, tensor in tensors}
         self.weights = {name: copies.pop(name) for name in trained}
         self.fixed = copies
-        self.samples = [self._as_double(sample) for sample in samples]
-        self.groups = [(rows, join([self.samples[i] for i in rows])) for rows in self._alike()]
+        self._hold([self._as_double(sample) for sample in samples])
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -106,7 +109,10 @@ class WeightFunction:
         except NotApplicableError:
             raise
         except LawscopeError as error:
-            raise NotApplicableError(str(error)) from error
+            raised = str(error).rpartition(";")[0]
+            raise NotApplicableError(
+                f"{raised}; it must run on a few of the samples, and on one alone, in float64."
+            ) from error
         if not first.isfinite().all():
             raise LawscopeError(NOT_FINITE)
         if not torch.equal(first, again):
@@ -122,14 +128,43 @@ class WeightFunction:
             )
         return first
 
+    def fit_labels(self, numbers: Sequence[int]) -> None:
+        """Label samples by class numbers, if the loss refuses the labels as they came.
+
+        Whole floats and one-hot integers are classes too, but cross-entropy takes neither.
+
+        Raises:
+            NotApplicableError: the loss takes neither, with what it says of the labels.
+        """
+        numbered = [
+            replace(sample, labels=torch.tensor([number], device=self.device))
+            for sample, number in zip(self.samples, numbers, strict=True)
+        ]
+        refused = self._refuse(self.samples[0])
+        if refused and self._refuse(numbered[0]):
+            raise NotApplicableError(str(refused)) from refused
+        if refused:
+            self._hold(numbered)
+
     def loss_gradients(self, rows: Sequence[int]) -> Weights:
         """Return ∇_θ ℓ(x) of these samples, of shape (rows, …) by name of the weight."""
+        return self._gradients(self._loss_of, rows, self.weights)
 
-        def value(weights: Weights, sample: Batch) -> Tensor:
-            assert self.loss is not None
-            return compute_loss(self.loss, self._run(weights, sample), sample).reshape(())
+    def _loss_of(self, weights: Weights, sample: Batch) -> Tensor:
+        assert self.loss is not None
+        return compute_loss(self.loss, self._run(weights, sample), sample).reshape(())
 
-        return self._gradients(value, rows, self.weights)
+    def _refuse(self, sample: Batch) -> LawscopeError | None:
+        """Return what the loss raises at a sample, if it does."""
+        try:
+            _one(self._loss_of, self.weights, sample)
+        except LawscopeError as error:
+            return error
+        return None
+
+    def _hold(self, samples: list[Batch]) -> None:
+        self.samples = samples
+        self.groups = [(rows, join([samples[i] for i in rows])) for rows in self._alike()]
 
     def logit_gradients(
         self, column: int, rows: Sequence[int], names: Sequence[str] | None = None
@@ -176,7 +211,9 @@ class WeightFunction:
                 return _vmapped(value, weights, batch)
             except Exception as error:  # whatever vmap cannot run; a mistake is raised again below
                 said = str(error).strip().partition("\n")[0]
-                self.one_by_one = f"{type(error).__name__}: {said[:120]}"
+                self.one_by_one = (
+                    f"{type(error).__name__}: {textwrap.shorten(said, MOST_SAID, placeholder='…')}"
+                )
         found = [_one(value, weights, sample) for sample in split(batch)]
         return {name: torch.stack([each[name] for each in found]) for name in weights}
 
@@ -241,7 +278,10 @@ def _vmapped(value: Value, weights: Weights, batch: Batch) -> Weights:
 
     rows = [leaf for each, leaf in zip(own, leaves, strict=True) if each]
     dims = (None, 0, None if batch.labels is None else 0)
-    found: Weights = vmap(grad(of_one), in_dims=dims)(weights, rows, batch.labels)
+    with warnings.catch_warnings():
+        # Torch asks to be told of operators it maps in a loop; its users cannot help that.
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        found: Weights = vmap(grad(of_one), in_dims=dims)(weights, rows, batch.labels)
     return found
 
 

@@ -40,7 +40,7 @@ def unwrap(model: nn.Module) -> nn.Module:
     hooks fire and station names are those of ``named_modules()``.
     """
     if not isinstance(model, nn.Module):
-        raise LawscopeError(f"The model is a {type(model).__name__}, not a torch.nn.Module.")
+        raise LawscopeError(f"The model is of type {type(model).__name__}, not a torch.nn.Module.")
     while True:
         inner = getattr(model, "_orig_mod", None)
         if inner is None and isinstance(

@@ -138,7 +138,7 @@ def judge(
         list[Path], typer.Argument(metavar="FILE...", help="Results, or summaries of families.")
     ],
 ) -> None:
-    """Judge stored numbers again by today's claims; nothing is measured."""
+    """Judge stored numbers again by today's claims, and save the verdicts; nothing is measured."""
     from lawscope.studies.result import judge_file
 
     results: list[StudyResult] = []

@@ -119,10 +119,13 @@ def as_batch(raw: Any) -> Batch:
     if isinstance(raw, tuple):
         return as_batch(raw[0]) if raw else Batch((), {}, None)
     if not isinstance(raw, Tensor):
-        raise LawscopeError(
-            f"A batch is a {type(raw).__name__}; yield (x, y) pairs, dicts with 'labels', or "
-            "tensors."
+        table = hasattr(raw, "to_numpy")
+        remedy = (
+            "pass its numbers, (x.to_numpy('float32'), y)"
+            if table
+            else ("yield (x, y) pairs, dicts with 'labels', or tensors")
         )
+        raise LawscopeError(f"A batch is a {type(raw).__name__}; {remedy}.")
     return Batch((raw,), {}, None)
 
 

@@ -80,13 +80,17 @@ class LogitMeans(Recorder):
     ) -> Mapping[str, float | Tensor]:
         import torch
 
+        from lawscope.capture.outputs import find_logits
+
         modes = [(module, module.training) for module in model.modules()]
         try:
             with torch.no_grad():
-                logits = model.eval()(batch[0])
+                logits = find_logits(model.eval()(batch[0]))
         finally:
             for module, training in modes:
                 module.training = training
+        if logits is None:
+            raise LawscopeError("The network returns no tensor, so there are no logits to record.")
         return {"means": average_classes(logits, batch[1])}
 
 
@@ -124,6 +128,10 @@ class Records:
                 raise LawscopeError(f"{recorder!r} is not a recorder; give a list of recorders.")
         if not (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)):
             raise LawscopeError("x and y are not tensors of the samples and their labels.")
+        if len(x) != len(y):
+            raise LawscopeError(
+                f"There are {len(x)} samples and {len(y)} labels; one label per sample is needed."
+            )
         self._recorders = recorders
         self._chosen = {recorder.name: recorder.choose(x, y) for recorder in recorders}
         self._rows: dict[str, list[dict[str, float | Tensor]]] = {r.name: [] for r in recorders}

@@ -174,6 +174,13 @@ def test_an_estimate_ends_where_a_mode_is_lost_in_rounding(kind, lost):
     assert void.verdict == "no estimate"
 
 
+def test_means_that_stay_zero_are_said_to_be_so():
+    found = ls.fit_elastic(np.zeros((200, 3, 3)))
+    assert found.voids[0].startswith("U is zero: ")
+    assert "From step 0 on U and v are lost in round-off" in found.voids[1]
+    assert np.isnan(found.A).all()
+
+
 def test_results_come_back_and_show_themselves(tmp_path):
     run = trajectory(3, "L")
     found = ls.fit_elastic(run, window=5)
@@ -214,6 +221,7 @@ GONE[:, 2] = np.nan
         (lambda: ls.fit_elastic(np.zeros((200, 3, 4))), "4 features and 3 classes"),
         (lambda: ls.fit_elastic(trajectory(3, "L").means[:, :90]), "give window=89"),
         (lambda: ls.fit_elastic(trajectory(3, "L"), t0=300, window=101), "give window=49"),
+        (lambda: ls.fit_elastic(trajectory(3, "L"), t0=9999), r"0 times .*; begin earlier\.$"),
         (lambda: ls.fit_elastic(trajectory(3, "L"), window=150), "must be odd"),
         (lambda: ls.fit_elastic(np.ones((3, 3, 3)), order=3), "too few for a filter of order 3"),
         (lambda: ls.fit_elastic(trajectory(3, "L"), "M"), "choose 'I' or 'L'"),

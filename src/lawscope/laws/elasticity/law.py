@@ -94,7 +94,8 @@ def elasticity(
     Args:
         model: a classifier; left exactly as found. Only parameters that require gradients move.
         loader: labelled batches, see :func:`lawscope.separation`.
-        loss: a function of output and labels, as in training, that can be computed of one sample.
+        loss: a function of logits and labels, as in training, that makes sense for one sample. It
+            gets the labels of the data, or class numbers if it refuses those.
         **settings: the settings below.
         control: the same network untrained; see :func:`lawscope.separation`.
         progress: show a bar; by default when it takes long and a terminal is there.

@@ -69,7 +69,8 @@ def measure_probes(
         samples: the probes, batches of one sample each.
         classes: of the probes, numbered from 0.
         loss: of one sample.
-        labels: of the classes, which tell the logits that the kernel sums over; all without them.
+        labels: of the classes, as numbers, for a loss that takes no others; they tell the logits
+            that the kernel sums over, which are all without them.
         rate: see :func:`~lawscope.laws.elasticity.effects.measure_steps`.
         memory: bytes of gradients held at a time.
         advance: told of every probe done.
@@ -78,6 +79,8 @@ def measure_probes(
     first = [int(np.flatnonzero(classes == k)[0]) for k in range(int(classes.max()) + 1)]
     with function.running():
         width = function.check().shape[1]
+        if labels:
+            function.fit_labels([int(labels[k]) for k in classes])
         effects = measure_steps(function, rate, memory, first, advance)
         known = bool(labels) and all(0 <= label < width for label in labels)
         columns = list(labels) if known else list(range(width))

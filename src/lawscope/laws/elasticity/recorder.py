@@ -50,6 +50,10 @@ class ElasticityRecorder(Recorder):
         whole_number("classes", self.classes, 2, "is too few to compare")
 
     def choose(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        if y.is_floating_point():
+            raise LawscopeError(
+                "elasticity is recorded with class numbers as labels; pass y.long()."
+            )
         chosen = Probes(self.probes, self.classes)
         chosen.update(Batch((x,), {}, y), y)
         found = {label: those for label, those in chosen.found().items() if len(those) > 1}

@@ -6,7 +6,7 @@ from lawscope.formatting import fixed
 from lawscope.laws.base import Answer, Verdict, decide
 from lawscope.statistics.class_pairs import LEAST, PairGap
 
-MARGIN = 0.01  # of the effect on x itself: a smaller gap is none
+MARGIN = 0.01  # of the effect on x itself: a smaller gap counts as no gap
 
 RULE = (
     "The network is locally elastic when two things are certain at the 95 % level: (1) the gap of "

@@ -315,9 +315,11 @@ def fit_elastic(
     first = _find_start(run, t0, window, U, settled, voids)
     steps = run.steps[first:]
     if len(steps) < window:
+        fits = _odd(len(steps))
+        narrower = f", or give window={fits}" if fits > order else ""
         raise LawscopeError(
-            f"From t0={t0} on {len(steps)} times are left, fewer than window={window}; begin "
-            f"earlier, or give window={_odd(len(steps))}."
+            f"From t0={t0} on {many(len(steps), 'time')} are left, fewer than window={window}; "
+            f"begin earlier{narrower}."
         )
     modes = measure_modes(run.means[:, first:], model, run.rounding, pooling)
     steps = steps[: _count_known(modes, steps, model, window, voids)]
@@ -392,11 +394,9 @@ def _find_start(
     if first < settled:
         at = run.steps[settled - 1]
         changed = np.flatnonzero((np.sign(U[:, first:]) != np.sign(U[:, -1:])).any(axis=1))
-        which = ", ".join(map(str, changed.tolist())) or "each"
-        voids.append(
-            f"U changes its sign up to step {at:g} (trial {which}): log|U| means nothing across "
-            "zero; begin later, or train longer."
-        )
+        which = ", ".join(map(str, changed.tolist()))
+        said = f"changes its sign up to step {at:g} (trial {which})" if which else "is zero"
+        voids.append(f"U {said}: log|U| means nothing across zero; begin later, or train longer.")
     return first
 
 
@@ -408,11 +408,12 @@ def _count_known(modes: Modes, steps: FloatArray, model: str, window: int, voids
     since = int(np.flatnonzero(lost.any(axis=(0, 1)))[0])
     mean = "the mean of all classes"
     names = ("U", "v") if model == "L" else (mean, f"what classes differ by from {mean}")
-    gone = " and ".join(name for i, name in enumerate(names) if lost[i, :, since].any())
+    gone = [name for i, name in enumerate(names) if lost[i, :, since].any()]
+    are = "is" if len(gone) == 1 else "are"
     until = "the estimate ends there" if since >= window else "there is no estimate"
     voids.append(
-        f"From step {steps[since]:g} on {gone} is lost in round-off, so {until}; record in "
-        "float64, or use the other model."
+        f"From step {steps[since]:g} on {' and '.join(gone)} {are} lost in round-off, so {until}; "
+        "record in float64, or use the other model."
     )
     return since if since >= window else len(steps)
 

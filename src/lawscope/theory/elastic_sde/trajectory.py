@@ -140,7 +140,7 @@ def read_trajectory(path: Path) -> ElasticTrajectory:
         found = load(path)
         if not isinstance(found, ElasticTrajectory):
             raise LawscopeError(
-                f"{path} holds a {type(found).__name__}; give class means recorded in training."
+                f"{path} is a saved {type(found).__name__}; give class means recorded in training."
             )
         return found
     check_file(path, "give a saved trajectory or an .npz with steps and means")
