@@ -20,7 +20,7 @@ def network():
 
 
 def test_equilibrium_is_that_of_a_loop_over_samples():
-    model, n = network(), 600
+    model, n = network(), 1200
     x_all = torch.randn(n, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     y_all = torch.arange(n) % 3
     halves = [(x_all[:250], y_all[:250]), (x_all[250:], y_all[250:])]
@@ -41,6 +41,10 @@ def test_equilibrium_is_that_of_a_loop_over_samples():
     width = (first.interval[:, 1] - first.interval[:, 0]) / (2 * 1.96)
     assert width == pytest.approx(resampled.std(0), rel=0.1)
     assert found.samples == n
+    few = ls.noise_equilibrium(model, (X, Y), LOSS)
+    assert np.isnan(few.places[0].interval).all()
+    # Of nine, one is dead.
+    assert "8 units without an interval" in few.section().findings[0]
 
 
 @pytest.mark.parametrize("target", ["balanced", "noise-equilibrium"])

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 CHUNK = 32  # samples whose gradients are held at a time
 NORMAL = 1.959964  # of a 95 % interval
+# Fewer samples, or energy that lies in fewer of them, and the interval is too narrow: few gradients
+# of a trained network are most of its noise (docs/conservation.md).
+MIN_SAMPLES, MIN_EFFECTIVE = 1000, 10
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -43,7 +46,7 @@ class Equilibrium:
         where: between which layers.
         scale: λ* per unit: its incoming weights would grow by e^λ*, shape (units,); NaN where a
             side has no gradient.
-        interval: 95 % ends of it, shape (units, 2).
+        interval: 95 % ends of it, shape (units, 2); NaN where the samples are too few for one.
     """
 
     where: str
@@ -90,6 +93,7 @@ class NoiseEquilibrium(Result):
             title="Noise equilibrium",
             headline=str(self),
             facts=[many(self.samples, "sample")],
+            findings=self._find_facts(),
             charts=[bars] if rows else [],
             tables=[Table("Rescalings", columns, rows, main=True)] if rows else [],
             about=[
@@ -98,6 +102,16 @@ class NoiseEquilibrium(Result):
                 "2024). Surely away: units whose 95 % interval leaves out 0."
             ],
         )
+
+    def _find_facts(self) -> list[str]:
+        known = [np.isfinite(one.scale) & np.isnan(one.interval[:, 0]) for one in self.places]
+        without = int(sum(each.sum() for each in known))
+        if not without:
+            return []
+        return [
+            f"{many(without, 'unit')} without an interval: their gradients are of too few samples "
+            f"(at least {MIN_SAMPLES} are needed, with {MIN_EFFECTIVE} effective ones)."
+        ]
 
     def __str__(self) -> str:
         units = sum(len(one.scale) for one in self.places)
@@ -122,7 +136,8 @@ def noise_equilibrium(
 
     λ* = ¼ ln(Tr Σ₊/Tr Σ₋), Σ± being second moments of per-sample gradients of the weights that a
     scale multiplies and divides (Ziyin et al. 2024); its standard error is
-    ¼ sd(s₊/S₊ − s₋/S₋)/√n with s± of single samples and S± their means.
+    ¼ sd(s₊/S₊ − s₋/S₋)/√n with s± of single samples and S± their means. An interval takes a
+    thousand samples, and on both sides ten effective ones, (Σs)²/Σs².
 
     Args:
         model: any module, run in eval mode; it is left exactly as it was.
@@ -213,5 +228,8 @@ def _equilibrium(where: str, sides: Tensor) -> Equilibrium:
     shares = sides / mean
     error = 0.25 * (shares[..., 0] - shares[..., 1]).std(0) / len(sides) ** 0.5
     scale = torch.where(torch.isfinite(scale), scale, torch.nan)
+    effective = sides.sum(0).square() / sides.square().sum(0)
+    few = (effective < MIN_EFFECTIVE).any(1) | (len(sides) < MIN_SAMPLES)
+    error = torch.where(few, torch.nan, error)
     ends = torch.stack([scale - NORMAL * error, scale + NORMAL * error], 1)
     return Equilibrium(where, scale.numpy(), ends.numpy())
