@@ -86,7 +86,7 @@ def rows() -> Iterator[Row]:
     yield compare(name, resnet20(), images(5000, 100, 32, 250), 3.5, 3, stations="blocks")
     ids = torch.randint(5000, (80, 250), generator=torch.Generator().manual_seed(0)).split(8)
     name = "next-token, Llama 2048x4, 20000 tokens"
-    yield compare(name, llama(), list(ids), 1.5, 1, law=ls.next_token)
+    yield compare(name, llama(), list(ids), 1.5, 1, law=ls.next_token, control=None)
 
 
 def compare(
