@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from lawscope.formatting import MISSING, between, count, fixed, many, number, percent
+from lawscope.formatting import MISSING, as_sentence, between, count, fixed, many, number, percent
 from lawscope.laws.collapse.result import Collapse, number_rows
 from lawscope.laws.collapse.verdict import RULE, find_facts
 from lawscope.laws.learned import say_not_learned
@@ -50,7 +50,7 @@ def section_of(result: Collapse) -> Section:
             "Predicted: the same numbers at the optimum of the Layer-Peeled Model.",
         ),
     )
-    return dataclasses.replace(section, headline=f"{said} {section.headline}".strip())
+    return dataclasses.replace(section, headline=f"{said} {as_sentence(section.headline)}".strip())
 
 
 def _numbers(result: Collapse) -> list[KeyNumber]:

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from lawscope.formatting import between, fixed, many, percent
+from lawscope.formatting import as_sentence, between, fixed, many, percent
 from lawscope.laws.elasticity.result import Elasticity
 from lawscope.laws.elasticity.verdict import RULE
 from lawscope.laws.learned import say_not_learned
@@ -44,7 +44,7 @@ def section_of(result: Elasticity) -> Section:
             "gradients of the logits. Linear classifier: the relative one of Wx + b.",
         ),
     )
-    return dataclasses.replace(section, headline=f"{said} {section.headline}".strip())
+    return dataclasses.replace(section, headline=f"{said} {as_sentence(section.headline)}".strip())
 
 
 def _numbers(result: Elasticity) -> list[KeyNumber]:

@@ -29,13 +29,13 @@ def judge_elasticity(relative: PairGap, excess: PairGap | None) -> tuple[Verdict
     )
     answers = [_exceeds(said, relative)]
     if excess is not None:
-        answers.append(_exceeds("the gap exceeds that of a linear classifier by", excess))
+        answers.append(_exceeds("the gap less that of a linear classifier is", excess))
     return decide(answers)
 
 
 def _exceeds(name: str, found: PairGap) -> Answer:
     low, high = found.interval["gap"]
-    joint = "" if name.endswith("by") else " of"
+    joint = "" if name.endswith("is") else " of"
     said = f"{name}{joint} {fixed(found.gap, 3)} [{fixed(low, 3)}, {fixed(high, 3)}]"
     if low > MARGIN:
         return True, said

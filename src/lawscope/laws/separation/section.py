@@ -9,6 +9,7 @@ import numpy as np
 
 from lawscope.formatting import (
     MISSING,
+    as_sentence,
     between,
     count,
     fixed,
@@ -73,7 +74,9 @@ def section_of(result: Separation) -> Section:
     )
     first = say_not_learned(result.accuracy, result.counts) if result.learned is False else ""
     if found is None or found.reason == result.reason:
-        return dataclasses.replace(section, headline=f"{first} {section.headline}".strip())
+        return dataclasses.replace(
+            section, headline=f"{first} {as_sentence(section.headline)}".strip()
+        )
     here = f"On these samples {result.reason.rstrip('.')}."
     beyond = f"{BEYOND[found.verdict]}: {found.reason.rstrip('.')}."
     said = (first, here, beyond) if found.settled.all() else (first, beyond, here)
