@@ -26,8 +26,8 @@ FOLDER = Path(__file__).parent
 # What is known no better than this even on one machine: pattern of the key, rtol, absolute floor.
 TOLERANCES = [
     ("/gaps?$", 1e-9, 1e-9),  # rounding of the loss
-    # Where a loss is least it is flat: of its 16 digits, 8 are left for where that is.
-    ("/predicted.nc2$", 3e-8, 3e-8),
+    # A class has vanished and the loss is flat: an ulp in E_H moves its minimum by 7e-9.
+    ("^(collapse|scan)/reused/.*predicted.nc2$", 3e-8, 3e-8),
     ("/(predicted.)?nc[1-4]", 1e-9, 1e-12),  # zero in a simplex, where rounding is left
     ("/condition$", 1e-3, 0.0),  # eigenvalues are found to three digits
     ("/local_loss", 1e-5, 0.0),  # a local search stops where the loss is flat,

@@ -17,6 +17,8 @@ from lawscope.laws.elasticity.effects import measure_steps
 from lawscope.laws.elasticity.kernel import compute_kernel, multiply_gradients
 from lawscope.laws.elasticity.probes import Probes
 from lawscope.laws.elasticity.recorder import ElasticityRecorder
+from lawscope.laws.elasticity.verdict import judge_elasticity
+from lawscope.statistics.class_pairs import PairGap
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.training.recorders import LogitMeans, Records, stack_means
 
@@ -412,3 +414,22 @@ def test_networks_in_lock_step_are_trials():
     assert means.shape == (3, 2, CLASSES, 6)
     assert torch.allclose(means[2], 3 * means[0])
     assert means[0, 0, 1].numpy() == pytest.approx(x[y == 1].double().mean(dim=0).numpy())
+
+
+@pytest.mark.parametrize(
+    ("gap", "excess", "verdict"),
+    [
+        ((0.1, 0.2), (0.02, 0.2), "holds"),
+        ((0.1, 0.2), None, "holds"),
+        ((0.1, 0.2), (-0.1, 0.2), "cannot be told"),
+        ((0.0, 0.2), (0.02, 0.2), "cannot be told"),
+        ((0.1, 0.2), (-0.2, 0.005), "does not hold"),
+        ((-0.1, 0.005), (0.02, 0.2), "does not hold"),
+        (None, (0.02, 0.2), "cannot be told"),
+    ],
+)
+def test_the_verdict_is_by_both_intervals(gap, excess, verdict):
+    def found(ends):
+        return PairGap(0.5, 0.4, 0.1, {} if ends is None else {"gap": ends})
+
+    assert judge_elasticity(found(gap), excess and found(excess))[0] == verdict

@@ -173,7 +173,7 @@ def impose_symmetry(
     With ``weight_decay`` λ of ``torch.optim.SGD`` on the factors, training minimises the loss plus
     λ‖W‖₁ ("sparse", W = u∘v) or λ‖W‖_* ("low-rank", W = UV). The function of the network stays as
     it is until it is trained. Make the optimizer after this, for the parameters are new ones.
-    ``AdamW`` decays weights apart from the loss, which is no such penalty.
+    ``AdamW`` decays weights apart from the loss, which is not such a penalty.
 
     Args:
         model: rewritten in place; every ``nn.Linear`` and convolution with a weight of its own.
