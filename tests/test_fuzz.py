@@ -141,6 +141,12 @@ VALID = {
         "layer": "0",
         "units": (0, 1),
     },
+    "mode_connectivity": lambda: {
+        "model_a": odd_networks.plain(),
+        "model_b": odd_networks.plain(),
+        "loader": (X, Y),
+        "loss": nn.functional.cross_entropy,
+    },
     "remove_symmetry": lambda: {"optimizer_or_model": odd_networks.plain()},
     "symmetry": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
     "transfer_balance": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
@@ -377,6 +383,7 @@ def test_odd_networks_end_in_a_result_or_a_sentence_and_are_left_as_found(networ
 # How to call a command quickly; options and arguments are then given wrong values, one at a time.
 COMMANDS = {
     "scan": ["net.py"],
+    "charges": ["net.py"],
     "stations": ["net.py"],
     "show": ["deep.json"],
     "demo": ["--epochs", "1", "--per-class", "2", "--depth", "3"],

@@ -44,6 +44,8 @@ from .laws.symmetry.mirror import mirror as mirror
 from .laws.symmetry.result import Symmetry as Symmetry
 from .remedies.compress import Compressed as Compressed
 from .remedies.compress import compress as compress
+from .remedies.connectivity import ModeConnectivity as ModeConnectivity
+from .remedies.connectivity import mode_connectivity as mode_connectivity
 from .remedies.depth import DepthAdvice as DepthAdvice
 from .remedies.depth import advise_depth as advise_depth
 from .remedies.fixed_classifier import FixedClassifier as FixedClassifier

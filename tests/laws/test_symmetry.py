@@ -237,3 +237,50 @@ def test_weight_decay_costs_units():
     assert lost[0.05].lost > lost[0.0].lost + 8
     effective = [lost[d].layers[0].weights.effective for d in (0.05, 0.0)]
     assert effective[0] < effective[1]
+
+
+def test_with_a_loss_every_layer_has_the_mirror_of_its_two_most_alike_units(tmp_path):
+    net, x, y = spoilt_mlp().double(), cases.vectors().double(), cases.labels()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    batches = [(x[:15], y[:15]), (x[15:], y[15:])]
+    loss = nn.functional.cross_entropy
+    found = ls.symmetry(net, batches, loss=loss, decay=0.1, mirror_samples=20)
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    few = [(x[:15], y[:15]), (x[15:20], y[15:20])]
+    for layer, path, upto in zip(found.layers, ("0", "2"), (2, 4), strict=True):
+        features = features_of(net, x, upto)
+        alive = [u for u in range(features.shape[1]) if u not in layer.dead]
+        alike = np.abs(np.corrcoef(features[:, alive].T)) - 2 * np.eye(len(alive))
+        first, second = layer.mirror.units
+        chosen = alike[alive.index(first), alive.index(second)]
+        assert chosen == pytest.approx(alike.max(), rel=1e-9)
+        expected = ls.mirror(net, few, loss, path, layer.mirror.units, decay=0.1)
+        for name in ("c0", "c1", "oddness"):
+            assert getattr(layer.mirror, name) == pytest.approx(getattr(expected, name), rel=1e-9)
+    assert found.table()["c0"].tolist() == [layer.mirror.c0 for layer in found.layers]
+    assert "Mirrors: the two most alike units" in [t.caption for t in found.section().tables]
+    assert ls.load(found.save(tmp_path / "s.json")) == found
+    scanned = ls.scan(net, batches, loss=loss, laws=["symmetry"]).symmetry
+    assert scanned.layers[0].mirror.units == found.layers[0].mirror.units
+    without = ls.symmetry(net, batches)
+    assert without.layers[0].mirror is None
+    assert "c0" not in without.table()
+
+
+def test_no_mirror_where_a_skip_connection_reads_too_and_a_loss_that_fails_is_said():
+    class Skips(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(6, 5), nn.Linear(5, 5), nn.Linear(5, 4)
+
+        def forward(self, x):
+            x = torch.relu(self.a(x))
+            return self.c(x + torch.relu(self.b(x)))
+
+    torch.manual_seed(0)
+    x, y = cases.vectors(), cases.labels()
+    found = ls.symmetry(Skips(), [(x, y)], loss=nn.functional.cross_entropy)
+    assert [layer.mirror for layer in found.layers] == [None, None]
+    found = ls.symmetry(spoilt_mlp(), [x], loss=nn.functional.cross_entropy)
+    assert found.layers[0].mirror is None
+    assert "was not measured. The loss raised" in found.section().findings[-1]

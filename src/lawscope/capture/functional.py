@@ -30,6 +30,7 @@ Value = Callable[[Weights, Batch], Tensor]
 NOT_FINITE = (
     "The network gives NaN or infinite logits; look at the weights and inputs before measuring."
 )
+BYTES = 8  # of a weight in double precision
 MOST_SAID = 120  # characters of what vmap raised
 ALONE = 1e-6  # relative difference of logits with and without other samples that is rounding
 
@@ -76,7 +77,7 @@ class WeightFunction:
         copies = {name: self._copy(tensor) for name, tensor in tensors}
         self.weights = {name: copies.pop(name) for name in trained}
         self.fixed = copies
-        self._hold([self._as_double(sample) for sample in samples])
+        self._hold([self.as_double(sample) for sample in samples])
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -148,23 +149,28 @@ class WeightFunction:
 
     def loss_gradients(self, rows: Sequence[int]) -> Weights:
         """Return ∇_θ ℓ(x) of these samples, of shape (rows, …) by name of the weight."""
-        return self._gradients(self._loss_of, rows, self.weights)
+        return self._gradients(self.loss_of, rows, self.weights)
 
-    def _loss_of(self, weights: Weights, sample: Batch) -> Tensor:
+    def loss_gradients_of(self, batch: Batch) -> Weights:
+        """Return ∇_θ ℓ(x) of every sample of another batch, as :meth:`as_double` gives it."""
+        return self._each(self.loss_of, self.weights, batch)
+
+    def loss_of(self, weights: Weights, batch: Batch) -> Tensor:
+        """Return the loss of a batch as one number, θ being the network's own but for these."""
         assert self.loss is not None
-        return compute_loss(self.loss, self._run(weights, sample), sample).reshape(())
+        return compute_loss(self.loss, self._run(weights, batch), batch).reshape(())
 
     def _refuse(self, sample: Batch) -> LawscopeError | None:
         """Return what the loss raises at a sample, if it does."""
         try:
-            _one(self._loss_of, self.weights, sample)
+            _one(self.loss_of, self.weights, sample)
         except LawscopeError as error:
             return error
         return None
 
     def _hold(self, samples: list[Batch]) -> None:
         self.samples = samples
-        self.groups = [(rows, join([samples[i] for i in rows])) for rows in self._alike()]
+        self.groups = [(rows, self._pick(rows)) for rows in self._alike()]
 
     def logit_gradients(
         self, column: int, rows: Sequence[int], names: Sequence[str] | None = None
@@ -228,9 +234,16 @@ class WeightFunction:
     def _copy(self, tensor: Tensor) -> Tensor:
         return _double(tensor.detach().to(self.device, copy=True))
 
-    def _as_double(self, sample: Batch) -> Batch:
-        labels = None if sample.labels is None else _double(sample.labels.to(self.device))
-        return sample.map(lambda tensor: _double(tensor.to(self.device)), labels=labels)
+    def as_double(self, batch: Batch) -> Batch:
+        """Return a batch in double precision, where the weights are."""
+        labels = None if batch.labels is None else _double(batch.labels.to(self.device))
+        return batch.map(lambda tensor: _double(tensor.to(self.device)), labels=labels)
+
+
+def blocks_of(count: int, weights: Weights, memory: int) -> list[range]:
+    """Return samples in blocks whose gradients fit the memory, of one sample at least."""
+    room = max(1, memory // (BYTES * sum(tensor.numel() for tensor in weights.values())))
+    return [range(start, min(start + room, count)) for start in range(0, count, room)]
 
 
 def _double(tensor: Tensor) -> Tensor:
@@ -240,14 +253,19 @@ def _double(tensor: Tensor) -> Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def cut(batch: Batch, row: int) -> Batch:
-    """Return one sample of a batch as a batch of its own; inputs without a row for it stay."""
+def take(batch: Batch, rows: slice) -> Batch:
+    """Return some samples of a batch; inputs without a row for each stay."""
     size = batch.size
-    rows = slice(row, row + 1)
-    labels = None if batch.labels is None else batch.labels[rows].clone()
+    labels = None if batch.labels is None else batch.labels[rows]
     return batch.map(
-        lambda t: t[rows].clone() if t.dim() and len(t) == size else t, labels=labels, tokens=None
+        lambda t: t[rows] if t.dim() and len(t) == size else t, labels=labels, tokens=None
     )
+
+
+def cut(batch: Batch, row: int) -> Batch:
+    """Return a copy of one sample of a batch as a batch of its own."""
+    one = take(batch, slice(row, row + 1))
+    return one.map(torch.clone, labels=None if one.labels is None else one.labels.clone())
 
 
 def split(batch: Batch) -> list[Batch]:

@@ -63,7 +63,7 @@ def find_symmetries(model: nn.Module, example: Any, *, mode: Mode = "eval") -> S
 
 def _find(model: nn.Module, batch: Batch, mode: str) -> Symmetries:
     seen = trace(model, batch.head(batch.size))
-    return Search(Network(model, seen), Probe(model, batch), model, batch).run(mode)
+    return Search(Network(model, seen), Probe(model, batch), model).run(mode)
 
 
 @dataclass(eq=False)
@@ -90,7 +90,6 @@ class Search:
     network: Network
     probe: Probe
     model: nn.Module
-    batch: Batch
 
     def __post_init__(self) -> None:
         self.found: list[Symmetry] = []
@@ -255,7 +254,7 @@ class Search:
                 shifts += [s for w in interface.writers for s in self._shift(w, f" → {names}")]
         # Epsilon in the denominator breaks the scale invariance a little.
         with without_epsilon(self.model):
-            exact = Probe(self.model, self.batch).verify(scales)
+            exact = self.probe.again().verify(scales) if scales else []
         held = [one for one, residual in zip(scales, exact, strict=True) if residual <= CLOSE]
         self.keep(held, "", most=math.inf)
         for one, residual in zip(scales, exact, strict=True):

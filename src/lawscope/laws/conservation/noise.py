@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
 
 from lawscope.arrays import FloatArray
-from lawscope.capture.outputs import main_tensor
+from lawscope.capture.functional import WeightFunction, Weights, blocks_of, split, take
 from lawscope.capture.restore import unwrap
-from lawscope.capture.session import Session
+from lawscope.capture.session import Loss, Session
 from lawscope.checks import checked
-from lawscope.data.batches import Batch, as_raw
+from lawscope.data.batches import as_raw
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many, number
@@ -30,12 +29,12 @@ from lawscope.section import Bars, Section, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-CHUNK = 32  # samples whose gradients are held at a time
+MEMORY = 2**24  # bytes of gradients that are held at a time; more would not stay in the cache
+LOOKED_AT = 8  # samples on which the network is checked
 NORMAL = 1.959964  # of a 95 % interval
 # Fewer samples, or energy that lies in fewer of them, and the interval is too narrow: few gradients
 # of a trained network are most of its noise (docs/conservation.md).
 MIN_SAMPLES, MIN_EFFECTIVE = 1000, 10
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +152,9 @@ def noise_equilibrium(
     known = rescalings_of(model, found)
     sides: list[list[Tensor]] = [[] for _ in known]
     for gradients in per_sample_gradients(model, source, loss):
+        squares = {name: value.square_() for name, value in gradients.items()}
         for rows, one in zip(sides, known, strict=True):
-            rows.append(_sides(one, gradients))
+            rows.append(_sides(one, squares))
     places = [
         _equilibrium(one.where, torch.cat(rows)) for one, rows in zip(known, sides, strict=True)
     ]
@@ -173,52 +173,37 @@ def rescalings_of(model: nn.Module, found: Symmetries) -> list[Symmetry]:
     return known
 
 
-def per_sample_gradients(
-    model: nn.Module, source: Source, loss: Loss
-) -> Iterator[dict[str, Tensor]]:
-    """Yield the gradients of single samples by parameter, shape (samples, …), a few at a time."""
+def per_sample_gradients(model: nn.Module, source: Source, loss: Loss) -> Iterator[Weights]:
+    """Yield the gradients of single samples by parameter, shape (samples, …), a few at a time.
+
+    In float64, with the network in eval mode.
+    """
     session = Session(model, source)
+    function: WeightFunction | None = None
     for batch in source:
         if batch.labels is None:
             raise LawscopeError("The data has no labels, which the loss needs; pass (x, y) pairs.")
-        for start in range(0, batch.size, CHUNK):
-            rows = slice(start, start + CHUNK)
-            few = batch.map(lambda t, size=batch.size, rows=rows: _cut(t, size, rows))  # type: ignore[misc]
-            labels = batch.labels[rows]
-            yield session.look(
-                lambda network, given, y=labels: _gradients(network, given, y, loss),  # type: ignore[misc]
-                few,
-            )
+        fitted = session.fit(batch)
+        if function is None:
+            function = WeightFunction(session.model, split(take(fitted, slice(LOOKED_AT))), loss)
+            with function.running():
+                function.check()
+        double = function.as_double(fitted)
+        for rows in blocks_of(batch.size, function.weights, MEMORY):
+            with function.running():
+                found = function.loss_gradients_of(take(double, slice(rows.start, rows.stop)))
+            yield found
 
 
-def _cut(tensor: Tensor, size: int, rows: slice) -> Tensor:
-    return tensor[rows] if tensor.dim() and len(tensor) == size else tensor
-
-
-def _gradients(network: nn.Module, batch: Batch, labels: Tensor, loss: Loss) -> dict[str, Tensor]:
-    takes = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
-    rest = {n: p.detach() for n, p in network.named_parameters() if not p.requires_grad}
-    state = {**rest, **dict(network.named_buffers())}
-
-    def value(parameters: dict[str, Tensor], sample: tuple[Tensor, ...], label: Tensor) -> Tensor:
-        given = [part[None] for part in sample]
-        output = main_tensor(functional_call(network, {**parameters, **state}, tuple(given)))
-        assert output is not None
-        return loss(output, label[None])
-
-    if batch.kwargs:
-        raise LawscopeError("Named inputs have no per-sample gradients here; pass (x, y) pairs.")
-    each = vmap(grad(value), in_dims=(None, 0, 0), randomness="different")
-    made: dict[str, Tensor] = each(takes, batch.args, labels)
-    return made
-
-
-def _sides(one: Symmetry, gradients: dict[str, Tensor]) -> Tensor:
+def _sides(one: Symmetry, squares: Weights) -> Tensor:
     """Return |g|² of the weights a scale multiplies and of those it divides, (n, units, 2)."""
-    total = torch.zeros(len(gradients[one.parameters[0]]), one.units, 2, dtype=torch.float64)
+    total = torch.zeros(len(squares[one.parameters[0]]), one.units, 2, dtype=torch.float64)
     for leg in one.legs:
-        rows = vmap(lambda g, leg=leg: leg.view(g, one.units))(gradients[leg.parameter])
-        total[..., int(leg.sign < 0)] += rows.double().square().sum(-1).cpu()
+        square = squares[leg.parameter]
+        others = [axis for axis in range(1, square.dim()) if axis != leg.axis + 1]
+        along = square.sum(others) if others else square
+        rows = along[:, leg.index(one.units).to(along.device)].sum(-1)
+        total[..., int(leg.sign < 0)] += rows.cpu()
     return total
 
 

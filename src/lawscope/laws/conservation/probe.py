@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -62,6 +63,12 @@ class Probe:
                 "symmetry can be verified; make the forward pass deterministic "
                 "(torch.use_deterministic_algorithms(True) says what is not)."
             )
+
+    def again(self) -> Probe:
+        """Return a probe of the network as it is now, with the same weights and samples."""
+        other = copy.copy(self)
+        other.before = other.run({})
+        return other
 
     def run(self, changed: Mapping[str, Tensor], batch: Batch | None = None) -> Tensor:
         """Return the main output with some parameters changed, shape (samples, …)."""

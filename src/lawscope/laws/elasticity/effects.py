@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from lawscope.arrays import FloatArray
-from lawscope.capture.functional import WeightFunction, Weights
+from lawscope.capture.functional import WeightFunction, Weights, blocks_of
 from lawscope.errors import LawscopeError
-from lawscope.laws.elasticity.kernel import blocks_of
 from lawscope.progress import Advance
 
 # Length of a step in lengths of the weights: the effect is linear, and ten digits of it are left.

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from lawscope.arrays import FloatArray
-from lawscope.capture.functional import WeightFunction, Weights
+from lawscope.capture.functional import WeightFunction, Weights, blocks_of
 
-BYTES = 8  # of a weight in double precision
 EXACT = 1e-9  # relative difference that is rounding
 
 
@@ -64,12 +63,6 @@ def multiply_gradients(
                 if not same:
                     kernel[there, here] += block.T
     return kernel
-
-
-def blocks_of(count: int, weights: Weights, memory: int) -> list[range]:
-    """Return samples in blocks whose gradients fit the memory, of one sample at least."""
-    room = max(1, memory // (BYTES * sum(tensor.numel() for tensor in weights.values())))
-    return [range(start, min(start + room, count)) for start in range(0, count, room)]
 
 
 def multiply_linear_layers(

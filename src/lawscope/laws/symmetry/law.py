@@ -12,12 +12,14 @@ from typing import Any
 from torch import nn
 
 from lawscope.capture.restore import Mode
+from lawscope.capture.session import Loss
 from lawscope.checks import is_list
 from lawscope.errors import LawscopeError
 from lawscope.laws.base import DISTRIBUTED, Law, Settings, option, with_settings_of
 from lawscope.laws.control import Control
 from lawscope.laws.registry import register
 from lawscope.laws.scan import measure_one
+from lawscope.laws.symmetry.mirror import check_decay
 from lawscope.laws.symmetry.observer import SymmetryObserver
 from lawscope.laws.symmetry.result import Symmetry
 from lawscope.statistics.memory import parse_memory
@@ -72,6 +74,16 @@ class SymmetrySettings(Settings):
         "budget for the covariances; fewer units are measured where they do not fit.",
         convert=parse_memory,
     )
+    mirror_samples: int = option(
+        128,
+        "samples, the first ones, on which a loss is measured across the mirror of each layer.",
+        least=1,
+    )
+    decay: float = option(
+        0.0,
+        "PyTorch's weight_decay in training, which is part of the loss across a mirror.",
+        convert=check_decay,
+    )
     distributed: bool | None = option(None, DISTRIBUTED)
 
 
@@ -80,6 +92,7 @@ def symmetry(
     model: nn.Module,
     loader: Any,
     *,
+    loss: Loss | None = None,
     control: Control = None,
     mode: Mode = "eval",
     progress: bool | None = None,
@@ -97,10 +110,15 @@ def symmetry(
     left out as rounding. Before an activation, maps of more than 16 positions are read at every
     other row and column. One pass, without labels.
 
+    With a loss every layer has a mirror too: of its two most alike units, exchanged, the loss along
+    the line to the network's image is c₀s² + c₁s⁴, and where c₀ > 0 they would stay merged; see
+    :func:`lawscope.mirror`. Layers that several others read have none.
+
     Args:
         model: any module; run without gradients, in eval mode by default, and left as found.
         loader: batches, with or without labels; see :func:`lawscope.separation`.
         **settings: the settings below.
+        loss: of outputs and labels, the mean over a batch; for mirrors.
         control: the same network untrained; see :func:`lawscope.separation`.
         mode: see :func:`lawscope.separation`.
         progress: show a bar; by default when it takes long and a terminal is there.
@@ -122,7 +140,8 @@ def symmetry(
         >>> found.dead.tolist(), [group.tolist() for group in found.groups]
         ([3], [[0, 1]])
     """
-    return measure_one(SYMMETRY, model, loader, settings, control, mode=mode, progress=progress)
+    how = {"loss": loss, "mode": mode, "progress": progress}
+    return measure_one(SYMMETRY, model, loader, settings, control, **how)
 
 
 SYMMETRY = register(

@@ -82,6 +82,14 @@ def group_alike(correlation: FloatArray, alive: BoolArray, threshold: float) -> 
     return groups
 
 
+def find_most_alike(correlation: FloatArray, alive: BoolArray) -> tuple[int, int]:
+    """Return the two living units, of two or more, with the largest |correlation|."""
+    sizes = np.where(np.outer(alive, alive), np.abs(correlation), -1.0)
+    np.fill_diagonal(sizes, -1.0)
+    first, second = np.unravel_index(sizes.argmax(), sizes.shape)
+    return int(first), int(second)
+
+
 def order_in_blocks(groups: list[IntArray], alive: BoolArray) -> IntArray:
     """Return the living units in the order of a block picture: large groups first, then others."""
     blocks = sorted(groups, key=lambda group: -len(group))

@@ -7,8 +7,9 @@ symmetric point, units merged or zero, is stable; where c₀ < 0 units part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from lawscope.arrays import FloatArray
 from lawscope.capture.chains import Chain, find_chains
-from lawscope.capture.outputs import main_tensor, open_output
+from lawscope.capture.outputs import find_logits
 from lawscope.capture.restore import turn, unwrap
 from lawscope.capture.session import Loss, Session
 from lawscope.capture.taps import Observer, Tap
@@ -134,8 +135,7 @@ def mirror(
     """
     if not callable(loss):
         raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
-    if not isinstance(decay, int | float) or isinstance(decay, bool) or not 0 <= decay < 1e6:
-        raise LawscopeError(f"decay={decay!r} is not a number from 0.")
+    check_decay(decay)
     source = Source(loader)
     if source.read_once:
         raise LawscopeError(
@@ -146,15 +146,20 @@ def mirror(
         chain = _choose_chain(session, layer)
         chosen = _check_units(units, chain)
         tensors = _tensors_of(session.model, chain)
-        parameters = [p for p in session.model.parameters() if p.is_floating_point()]
 
         def measure() -> float:
-            found = _MeanLoss(session, loss)
+            found = MeanLoss(session, loss)
             session.run([found])
-            squares = sum(float(p.detach().double().square().sum()) for p in parameters)
-            return found.total / found.samples + decay / 2 * squares
+            return found.total / found.samples + _penalty(session.model, decay)
 
         return _fit(tensors, chosen, chain, measure)
+
+
+def check_decay(decay: Any) -> float:
+    """Refuse what is no weight decay."""
+    if not isinstance(decay, int | float) or isinstance(decay, bool) or not 0 <= decay < 1e6:
+        raise LawscopeError(f"decay={decay!r} is not a number from 0.")
+    return float(decay)
 
 
 def _fit(tensors: list[Tensor], units: tuple[int, ...], chain: Chain, measure: Any) -> Mirror:
@@ -250,7 +255,61 @@ def _norm(tensors: Sequence[Tensor]) -> float:
     return float(sum(float(t.double().square().sum()) for t in tensors) ** 0.5)
 
 
-class _MeanLoss(Observer):
+def measure_mirrors(
+    session: Session,
+    batches: Sequence[Batch],
+    loss: Loss,
+    pairs: Mapping[str, tuple[int, ...]],
+    decay: float = 0.0,
+) -> dict[str, Mirror]:
+    """Return the mirrors of several layers, on a few batches.
+
+    Args:
+        session: the network; left as found.
+        batches: samples to measure the loss on.
+        loss: a function of output and labels that gives the mean over a batch.
+        pairs: module paths of layers, and their units to exchange or to flip. Layers that several
+            others read have no mirror, and are left out.
+        decay: PyTorch's ``weight_decay`` in training.
+    """
+    measure = partial(_mean_loss, session, batches, loss, decay)
+    return {
+        chain.first: _fit(_tensors_of(session.model, chain), pairs[chain.first], chain, measure)
+        for chain in find_chains(session)[0]
+        if chain.first in pairs and max(pairs[chain.first]) < chain.units
+    }
+
+
+def _mean_loss(session: Session, batches: Sequence[Batch], loss: Loss, decay: float) -> float:
+    total = 0.0
+    for batch in batches:
+        output = session.look(
+            lambda model, given: model(*given.args, **given.kwargs),
+            session.fit(batch.head(batch.size), all_logits=True),
+        )
+        total += _loss_of(loss, output, batch) * batch.size
+    return total / sum(batch.size for batch in batches) + _penalty(session.model, decay)
+
+
+def _penalty(model: nn.Module, decay: float) -> float:
+    """Return (λ/2)‖θ‖²."""
+    parameters = [p for p in model.parameters() if p.is_floating_point()]
+    return decay / 2 * sum(float(p.detach().double().square().sum()) for p in parameters)
+
+
+def _loss_of(loss: Loss, output: Any, batch: Batch) -> float:
+    logits = find_logits(output)
+    if logits is None:
+        raise LawscopeError("The network returns no tensor to compute a loss of.")
+    labels = None if batch.labels is None else batch.labels.to(logits.device)
+    try:
+        with torch.no_grad():
+            return float(loss(logits, labels))
+    except Exception as error:
+        raise LawscopeError(f"The loss raised {type(error).__name__}: {error}.") from error
+
+
+class MeanLoss(Observer):
     """The mean loss over all samples."""
 
     def __init__(self, session: Session, loss: Loss) -> None:
@@ -265,18 +324,7 @@ class _MeanLoss(Observer):
         self.batch = batch
 
     def see_output(self, output: Any) -> None:
-        named = open_output(output)
-        logits = main_tensor(named.get("logits", named) if isinstance(named, dict) else named)
-        if logits is None:
-            raise LawscopeError("The network returns no tensor to compute a loss of.")
-        labels = self.batch.labels
-        try:
-            with torch.no_grad():
-                value = float(
-                    self.loss(logits, None if labels is None else labels.to(logits.device))
-                )
-        except Exception as error:
-            raise LawscopeError(f"The loss raised {type(error).__name__}: {error}.") from error
+        value = _loss_of(self.loss, output, self.batch)
         self.total += value * self.batch.size
         self.samples += self.batch.size
 

@@ -26,10 +26,12 @@ from lawscope.laws.symmetry.metrics import (
     UNKNOWN,
     Ranks,
     correlate_units,
+    find_most_alike,
     group_alike,
     order_in_blocks,
     ranks_of_gram,
 )
+from lawscope.laws.symmetry.mirror import Mirror, measure_mirrors
 from lawscope.laws.symmetry.result import BlockPicture, LayerUnits, Symmetry
 from lawscope.laws.symmetry.verdict import advise, judge
 from lawscope.statistics.distributed import gathered, merges_ranks
@@ -69,6 +71,7 @@ class SymmetryObserver(LawObserver[Symmetry]):
             lambda model, _: [_weight_ranks(model, station.layer) for station in self.stations]
         )
         self.mask: Tensor | None = None
+        self.held: list[Batch] = []  # to measure the loss across mirrors on
         self.done = False
 
     def taps(self) -> Sequence[Tap]:
@@ -76,6 +79,9 @@ class SymmetryObserver(LawObserver[Symmetry]):
 
     def begin_batch(self, batch: Batch) -> None:
         self.mask = batch.mask
+        left = self.settings.mirror_samples - sum(each.size for each in self.held)
+        if self.session.loss is not None and not self.distributed and left > 0:
+            self.held.append(batch.head(left))
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         if tap.what == "input" and tap.station.channels_first and rows.dim() == 4:
@@ -121,18 +127,24 @@ class SymmetryObserver(LawObserver[Symmetry]):
     def result(self, control: Symmetry | None = None) -> Symmetry:
         """Find dead units, groups and ranks, judge and advise."""
         measured = [self._measure(i) for i in range(len(self.stations))]
-        layers = tuple(layer for layer, _ in measured)
+        mirrors, refused = self._measure_mirrors([alive for _, alive in measured])
+        layers = tuple(
+            dataclasses.replace(layer, mirror=mirrors.get(station.layer))
+            for (layer, _), station in zip(measured, self.stations, strict=True)
+        )
         verdict, reason = judge(layers)
         result = Symmetry(
             layers=layers,
             picture=self._picture(measured),
             verdict=verdict,
             reason=reason,
+            unmirrored=refused,
             control=control,
             settings={
                 "threshold": self.settings.threshold,
                 "dead": self.settings.dead,
                 "units": self.most,
+                **({"mirror_samples": sum(b.size for b in self.held)} if self.held else {}),
                 "distributed": self.distributed,
             },
         )
@@ -167,6 +179,23 @@ class SymmetryObserver(LawObserver[Symmetry]):
             activations=ranks_of_gram(found.covariance.numpy(), ROUNDING_OF_ACTIVATIONS),
         )
         return layer, alive
+
+    def _measure_mirrors(self, living: Sequence[BoolArray]) -> tuple[dict[str, Mirror], str]:
+        """Return the mirror of the two most alike units of each layer, or why there is none."""
+        loss = self.session.loss
+        if loss is None or not self.held:
+            return {}, ""
+        pairs: dict[str, tuple[int, ...]] = {}
+        for i, (station, alive) in enumerate(zip(self.stations, living, strict=True)):
+            if station.layer and alive.sum() > 1:
+                found = self.moments[i, "output"].compute()
+                alike = find_most_alike(correlate_units(found.covariance.numpy()), alive)
+                pairs.setdefault(station.layer, tuple(int(found.chosen[u]) for u in alike))
+        try:
+            decay = self.settings.decay
+            return measure_mirrors(self.session, self.held, loss, pairs, decay), ""
+        except LawscopeError as error:
+            return {}, str(error)
 
     def _before(self, i: int) -> UnitSpread | None:
         moments = self.moments.get((i, "input"))

@@ -9,6 +9,7 @@ from lawscope.arrays import FloatArray, IntArray
 from lawscope.formatting import count, many
 from lawscope.laws.base import LawResult
 from lawscope.laws.symmetry.metrics import Ranks
+from lawscope.laws.symmetry.mirror import Mirror
 from lawscope.section import Section
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class LayerUnits:
         groups_before: the same of what enters the activation; empty without one.
         weights: ranks of the weight matrix; NaN where it is not the weight of a module.
         activations: ranks of the centred outputs.
+        mirror: the loss across the exchange of its two most alike units; None without a loss, or
+            where several layers read what it gives.
     """
 
     name: str
@@ -45,6 +48,7 @@ class LayerUnits:
     groups_before: tuple[IntArray, ...]
     weights: Ranks
     activations: Ranks
+    mirror: Mirror | None = None
 
     @property
     def copies(self) -> int:
@@ -83,11 +87,13 @@ class Symmetry(LawResult):
         layers: every hidden layer, in the order the data meets them.
         picture: block-ordered correlations of the layer with the most copies; None where there
             are none.
+        unmirrored: why the loss across mirrors was not measured, where one was given.
     """
 
     schema: ClassVar[str] = "lawscope.symmetry/1"
     layers: tuple[LayerUnits, ...]
     picture: BlockPicture | None
+    unmirrored: str = ""
     control: Symmetry | None = None
 
     @property
@@ -111,9 +117,10 @@ class Symmetry(LawResult):
         return self.dead + self.copies
 
     def table(self) -> pd.DataFrame:
-        """Return one row per layer."""
+        """Return one row per layer; with a loss, c₀, c₁ and oddness of its mirror too."""
         import pandas as pd
 
+        mirrored = any(layer.mirror is not None for layer in self.layers)
         rows = [
             {
                 "layer": layer.name,
@@ -126,6 +133,7 @@ class Symmetry(LawResult):
                     f"{kind} rank of activations": v
                     for kind, v in layer.activations._asdict().items()
                 },
+                **(_describe_mirror(layer.mirror) if mirrored else {}),
             }
             for layer in self.layers
         ]
@@ -142,3 +150,8 @@ class Symmetry(LawResult):
             f"{count(self.dead)} dead, {count(self.copies)} "
             f"cop{'y' if self.copies == 1 else 'ies'} of another"
         )
+
+
+def _describe_mirror(mirror: Mirror | None) -> dict[str, float]:
+    names = ("c0", "c1", "oddness")
+    return {name: float("nan") if mirror is None else getattr(mirror, name) for name in names}

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from lawscope.formatting import count, fixed, many, percent
+from lawscope.formatting import count, fixed, many, number, percent
 from lawscope.laws.symmetry.result import BlockPicture, Symmetry
 from lawscope.laws.symmetry.verdict import RULE, find_facts
 from lawscope.section import Bars, Chart, HeatMap, KeyNumber, Section, Table
 
+MIRROR = (
+    "Mirrors: on the line between the network and its image with two units exchanged the loss is "
+    "c₀s² + c₁s⁴, s being the distance from where they are merged. With c₀ > 0 they would stay "
+    "merged, with c₀ < 0 they part. Oddness is 0 of an exact mirror."
+)
 VERDICTS = {"holds": "all units at work", "does not hold": "units dead or the same"}
 
 
@@ -25,7 +30,7 @@ def section_of(result: Symmetry) -> Section:
             f"up to {many(rows, 'row')} each",
         ),
         charts=_charts(result),
-        tables=[_layer_table(result)],
+        tables=[_layer_table(result), *_mirror_table(result)],
         findings=find_facts(result),
         rule=RULE,
         papers=("symmetry",),
@@ -36,6 +41,7 @@ def section_of(result: Symmetry) -> Section:
             "Effective rank: exp of the entropy of the singular values as shares of their sum. "
             "Stable rank: sum of their squares over the largest. Participation: how many "
             "directions share the variance.",
+            *([MIRROR] if any(layer.mirror for layer in result.layers) else []),
         ),
     )
 
@@ -103,6 +109,20 @@ def _layer_table(result: Symmetry) -> Table:
         for layer in result.layers
     ]
     return Table("Hidden layers", columns, rows)
+
+
+def _mirror_table(result: Symmetry) -> list[Table]:
+    found = [(layer.name, layer.mirror) for layer in result.layers if layer.mirror is not None]
+    rows = [
+        [
+            name,
+            " and ".join(map(str, mirror.units)),
+            *(number(value) for value in (mirror.c0, mirror.c1, mirror.oddness)),
+        ]
+        for name, mirror in found
+    ]
+    columns = ["layer", "units exchanged", "c₀", "c₁", "oddness"]
+    return [Table("Mirrors: the two most alike units", columns, rows, words=2)] if rows else []
 
 
 _KINDS = ("effective rank", "stable rank", "participation")

@@ -68,6 +68,15 @@ def find_facts(result: Symmetry) -> list[str]:
             f"The same network untrained has {count(control.dead)} dead units and "
             f"{count(control.copies)} copies."
         )
+    mirrors = [layer.mirror for layer in result.layers if layer.mirror is not None]
+    if mirrors:
+        stay = sum(mirror.c0 > 0 for mirror in mirrors)
+        facts.append(
+            f"Merged, the two most alike units would stay so in {count(stay)} of "
+            f"{many(len(mirrors), 'layer')} (c₀ > 0)."
+        )
+    if result.unmirrored:
+        facts.append(f"The loss across mirrors was not measured. {result.unmirrored}")
     cut = [layer for layer in result.layers if layer.measured < layer.units]
     if cut:
         facts.append(
