@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from lawscope._version import __version__
+from lawscope.cli.charges import charges
 from lawscope.cli.demo import demo, demo_imbalanced, init
 from lawscope.cli.depth import depth
 from lawscope.cli.elastic import app as elastic_app
@@ -117,7 +118,10 @@ def scan(
         str | None, _laws("Only these, with commas; by default all that apply.")
     ] = None,
     loss: Annotated[
-        str | None, _laws("cross-entropy or mse, for laws that need gradients.")
+        str | None,
+        _laws(
+            "cross-entropy or mse, for laws that need gradients. Without it: 'loss' of the target."
+        ),
     ] = None,
     stations: Annotated[
         str,
@@ -201,6 +205,8 @@ def scan(
     model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))
 
     data = [(x, y)]  # batches of inputs and labels, or a DataLoader
+
+    loss = torch.nn.functional.cross_entropy  # may be left out
     """
     typed = _find_typed(context)
     if text:
@@ -267,7 +273,7 @@ def show(
     print_result(load(file), json_)
 
 
-for command in (demo, demo_imbalanced, depth, peel, init):
+for command in (charges, demo, demo_imbalanced, depth, peel, init):
     app.command()(command)
 
 

@@ -21,10 +21,11 @@ MEASURED_AT_ONCE = 100
 OPTIMIZERS = ("sgd", "momentum", "adam")
 EXAMPLE = '''"""A network and its data, for: lawscope scan net.py
 
-lawscope reads two names from this file:
+lawscope reads these names from this file:
   model   an nn.Module, or a function without arguments that returns one
   data    batches (x, y): a DataLoader, a Dataset, a list, or a function that returns one;
           dicts with "labels" (Hugging Face) work too, and so does data without labels
+  loss    a function of output and labels, for laws that need gradients; may be left out
 """
 
 import torch
@@ -38,6 +39,9 @@ model = nn.Sequential(
 )
 # Trained weights go here, or on the command line: lawscope scan net.py --checkpoint weights.pt
 # model.load_state_dict(torch.load("weights.pt", weights_only=True))
+
+
+loss = nn.functional.cross_entropy
 
 
 def data():

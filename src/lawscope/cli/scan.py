@@ -58,19 +58,14 @@ def scan_target(options: SimpleNamespace) -> Report:
     shared = known_to(laws, shared, options.typed)
     with quiet_warnings(), explain_failures("The network or its data"):
         model.to(where)
-        if options.data is None:
-            loader, names, said = found.data(), None, ""
-            if options.samples is not None:
-                loader = _take(loader, options.samples)
-        else:
-            loader, names, said = load_data(options, model)
+        loader, names, said = load_target_data(options, found, model)
         control = None
         if options.control:
             control = build_control(found, model, options.checkpoint, where)
         report = scan(
             model,
             loader,
-            loss=find_loss(options.loss),
+            loss=find_loss(options.loss, found, where),
             laws=laws,
             control=control,
             name=name,
@@ -81,6 +76,16 @@ def scan_target(options: SimpleNamespace) -> Report:
         )
     fed_in = {"inputs": said} if said else {}
     return dataclasses.replace(report, settings={**report.settings, **fed_in})
+
+
+def load_target_data(
+    options: SimpleNamespace, found: Target, model: nn.Module
+) -> tuple[Any, tuple[str, ...] | None, str]:
+    """Return the data of ``--data`` or of the target, class names and what was done to pixels."""
+    if options.data is not None:
+        return load_data(options, model)
+    loader = found.data()
+    return loader if options.samples is None else _take(loader, options.samples), None, ""
 
 
 def build_target(target: str, checkpoint: Path | None) -> tuple[Target, nn.Module]:
@@ -164,11 +169,16 @@ def _read_value(text: str) -> Any:
         return tuple(part.strip() for part in text.split(",")) if "," in text else text
 
 
-def find_loss(name: str | None) -> Loss | None:
-    """Return the loss that ``--loss`` names."""
+def find_loss(
+    name: str | None, target: Target | None = None, device: torch.device | None = None
+) -> Loss | None:
+    """Return the loss that ``--loss`` names, or else that of the target."""
     if name is not None and name not in LOSSES:
         raise LawscopeError(f"--loss {name} is not known; choose {', '.join(LOSSES)}.")
-    return None if name is None else LOSSES[name]
+    own = None if target is None else target.loss
+    if name is None and isinstance(own, nn.Module) and device is not None:
+        own.to(device)  # class weights
+    return own if name is None else LOSSES[name]
 
 
 def find_device(name: str) -> torch.device:

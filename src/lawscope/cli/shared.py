@@ -43,7 +43,9 @@ SPELLED = {
     r"\b(seeds|jobs|on|out|window|start)='?([^ ';]*)'?": r"--\1 \2",
     r"\bhas a setting (\w+)=": r"has the option --\1",
     r"\bdtype=torch\.(\w+)": r"--dtype \1",
-    r"\bpass loss=, a function of output and labels, as in training": "pass --loss cross-entropy",
+    r"\bpass loss=, a function of output and labels, as in training": (
+        "define 'loss' in the target, or pass --loss cross-entropy"
+    ),
     r"\bdevice=None\b": "--device auto",
     r"\btrust_remote_code=True\b": "--trust-remote-code",
     r"the same call goes on from it": "--resume continues",

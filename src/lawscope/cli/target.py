@@ -28,12 +28,13 @@ SHOWN = 8
 
 @dataclass
 class Target:
-    """What a target offers: a network, or a callable that makes it or (model, data)."""
+    """What a target offers: a network, or a callable that makes it or (model, data); a loss."""
 
     name: str
     maker: Any
     given: Any = None
     tokenizer: Any = None
+    loss: Any = None
     _first: Any = field(default=None, init=False, repr=False)
 
     @property
@@ -109,7 +110,10 @@ def _load_file(path: Path) -> Target:
             f"defines: {_list_names(module)}."
         )
     given, tokenizer = getattr(module, "data", None), getattr(module, "tokenizer", None)
-    return Target(path.name, module.model, given, tokenizer)
+    loss = getattr(module, "loss", None)
+    # A training script may leave the value of its last loss under that name.
+    loss = loss if callable(loss) else None
+    return Target(path.name, module.model, given, tokenizer, loss)
 
 
 @contextmanager
