@@ -27,7 +27,15 @@ from lawscope.studies.study import AUTHORS, NETWORK, VERDICTS, Judged
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/studies.md", "docs/benchmarks.md", "docs/intervals.md")
-FAMILIES = ("separation", "peeled", "collapse", "next-token", "elasticity")
+FAMILIES = (
+    "separation",
+    "peeled",
+    "collapse",
+    "next-token",
+    "elasticity",
+    "symmetry",
+    "conservation",
+)
 TABLE = re.compile(r"(<!-- table: ([\w-]+)/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BENCH = re.compile(r"(<!-- bench -->\n).*?(<!-- end -->)", re.DOTALL)
 COVERAGE = re.compile(r"(<!-- coverage(?:: ([^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)

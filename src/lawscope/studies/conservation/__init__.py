@@ -1,0 +1,1 @@
+"""Studies of conservation laws and the noise that breaks them (Ziyin et al. 2024)."""

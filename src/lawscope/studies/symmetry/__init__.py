@@ -1,0 +1,1 @@
+"""Studies of symmetry and collapse: Ziyin 2024."""
