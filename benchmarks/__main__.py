@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
+    conservation,
     definition,
     elastic,
     kernel,
@@ -45,6 +46,7 @@ BENCHES = {
     "peeled": peeled,
     "stacks": stacks,
     "symmetry": symmetry,
+    "conservation": conservation,
     "vision": vision,
 }
 

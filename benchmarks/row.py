@@ -48,9 +48,19 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
+def processor_seconds(action: Callable[[], object]) -> float:
+    """Processor time of one call, in which neighbours on the machine do not count."""
+    begun = time.process_time()
+    action()
+    return time.process_time() - begun
+
+
 def interleaved(
-    ours: Callable[[], object], theirs: Callable[[], object], repeats: int
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    repeats: int,
+    clock: Callable[[Callable[[], object]], float] = seconds,
 ) -> tuple[float, float]:
     """Fastest of several calls of each, taken in turns so that both meet the same machine."""
-    pairs = [(seconds(ours), seconds(theirs)) for _ in range(repeats)]
+    pairs = [(clock(ours), clock(theirs)) for _ in range(repeats)]
     return min(p[0] for p in pairs), min(p[1] for p in pairs)

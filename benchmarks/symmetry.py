@@ -5,14 +5,13 @@ Processor time of one thread, so that neighbours on the machine do not count.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 
 import lawscope as ls
-from benchmarks.row import Row, at_most
+from benchmarks.row import Row, at_most, interleaved, processor_seconds
 from benchmarks.vision import Block, images
 
 REPEATS = 2
@@ -28,12 +27,6 @@ def resnet18() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
-def _processor_seconds(action: Callable[[], object]) -> float:
-    begun = time.process_time()
-    action()
-    return time.process_time() - begun
-
-
 def rows() -> Iterator[Row]:
     """One row: a ResNet-18 for small images."""
     torch.manual_seed(0)
@@ -47,14 +40,9 @@ def rows() -> Iterator[Row]:
                 model(x)
 
     forward()
-    pairs = [
-        (
-            _processor_seconds(lambda: ls.symmetry(model, data)),
-            _processor_seconds(forward),
-        )
-        for _ in range(REPEATS)
-    ]
+    ours, theirs = interleaved(
+        lambda: ls.symmetry(model, data), forward, REPEATS, processor_seconds
+    )
     torch.set_num_threads(threads)
-    ours, theirs = (min(each) for each in zip(*pairs, strict=True))
     name = "symmetry, ResNet-18 for 32x32 images, n = 1000"
     yield at_most(name, ours, "plain no-grad forward pass", theirs, 1.5)
