@@ -37,11 +37,12 @@ from lawscope.studies.study import (
     NOT_TRIED,
     OPEN,
     PRESETS,
-    VERDICTS,
+    PROTOCOLS,
     Column,
     Judged,
     Judgement,
     JudgingError,
+    count_verdicts,
 )
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ class StudyResult(Result):
             titles, *rows = study.table(dict(self.main_numbers()))
             tables.append(Table(study.source, titles, rows, main=True))
         departure = study.departures.get(self.preset)
+        warnings = ["A smoke run shows that the study works; its numbers mean nothing."]
+        warnings = warnings if self.preset == "smoke" and self.numbers else []
         return Section(
             title=f"{self.name}: {study.title}",
             headline=self._outcome(),
@@ -156,7 +159,7 @@ class StudyResult(Result):
             tables=tables if self.numbers and self.status != FAILED else (),
             findings=[f"The paper: {study.paper} ({study.source})."]
             + ([f"Departs from the paper: {departure}."] if departure else []),
-            warnings=[self.why] if self.why and self.status == DONE else (),
+            warnings=warnings + ([self.why] if self.why and self.status == DONE else []),
             settings=describe_settings({**self.settings, **self.versions}),
         )
 
@@ -166,10 +169,7 @@ class StudyResult(Result):
     def _outcome(self) -> str:
         if self.status != DONE:
             return f"{self.status}: {' '.join(self.why.split())}"
-        verdicts = [claim.verdict for claim in self.claims]
-        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in VERDICTS if v in verdicts)
-        claims = "1 claim" if len(verdicts) == 1 else f"{len(verdicts)} claims"
-        return f"{claims}: {counts}" if counts else "no claims"
+        return count_verdicts(self.claims)
 
 
 def judge(result: StudyResult) -> StudyResult:
@@ -334,7 +334,7 @@ def _table(title: str, last: str, sentences: Sequence[Judged]) -> Table:
     for sentence in sentences:
         words = [sentence.text, *([sentence.paper] if paper else [])]
         for protocol, column in sentence.columns.items():
-            how = [protocol] if several else []
+            how = [PROTOCOLS[protocol]] if several else []
             rows.append([*words, *how, measured_text(column), column.verdict])
             words = [""] * len(words)
     columns = [title, *paper, *several, "measured", last]
