@@ -24,6 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headline import headline
+
 from lawscope.report.markdown import render_part
 from lawscope.studies.result import StudyResult, load_results
 from lawscope.studies.study import count_verdicts
@@ -83,6 +85,16 @@ def _counts(_: str | None) -> str:
         counts = count_verdicts([claim for result in results for claim in result.claims])
         lines.append(f"- {document}, {counts}")
     return "\n".join(lines)
+
+
+def _headline(_: str | None) -> str:
+    """The numbers of the documents, and ours beside them."""
+
+    def result_of(study: str) -> StudyResult:
+        (found,) = [r for r in results_of(study.partition("/")[0]) if r.name == study]
+        return found
+
+    return _markdown(headline(result_of))
 
 
 def _markdown(rows: list[list[str]]) -> str:
@@ -157,6 +169,7 @@ def _count_coverage(rows: list[dict[str, Any]]) -> list[list[str]]:
 RENDERERS: dict[str, Callable[[Any], str]] = {
     "studies": _studies,
     "counts": _counts,
+    "headline": _headline,
     "bench": _bench,
     "coverage": _coverage,
 }
