@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.datasets import ImageData
-from lawscope.studies.panels import Settings, compare, quietly
+from lawscope.studies.panels import Settings, compare, first_seeds, quietly
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import PREPARATIONS
 from lawscope.studies.study import Lab, Numbers
@@ -148,7 +148,7 @@ def trainings_of(settings: Settings, cell: Cell) -> list[Training]:
     data = data_of(settings["dataset"], network, **amounts)
     return [
         training_of(network, data, seed, prepare=SIMPLEX if cell.simplex else "")
-        for seed in range(1 if network.get("one_seed") else settings["seeds"])
+        for seed in first_seeds(1 if network.get("one_seed") else settings["seeds"])
     ]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lawscope.studies.collapse._networks import MLP, VGG11, data_of, training_of
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import FITS, Settings, presets, quietly, yes_or_no
+from lawscope.studies.panels import FITS, Settings, first_seeds, presets, quietly, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
@@ -52,7 +52,7 @@ def plan(settings: Settings) -> list[Training]:
     data = data_of(settings["dataset"], network, per_class=network["samples"])
     return [
         training_of(network, data, seed, checkpoints=tuple(settings["checkpoints"]))
-        for seed in range(settings["seeds"])
+        for seed in first_seeds(settings["seeds"])
     ]
 
 

@@ -22,7 +22,6 @@ from lawscope.studies.study import Claim, Figure, Numbers
 NAMES = {"standard": "all layers at once", "frozen": "lower half, then upper half"}
 SETTINGS = family.adam_presets(
     {"dataset": "cifar10", "depth": 20, "seeds": 3},
-    cpu={"rates": family.FEW_RATES},
     smoke={"dataset": "fashion-mnist", "depth": 6, "rates": [1e-3]},
 )
 

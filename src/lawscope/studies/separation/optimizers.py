@@ -12,6 +12,7 @@ the batch statistics is what makes 20 layers end with a larger D than 8.
 
 from __future__ import annotations
 
+import math
 from operator import truediv
 
 from lawscope.studies.panels import RATES, Panels, Row, Settings, last_d, presets, sweep
@@ -20,14 +21,30 @@ from lawscope.studies.separation._family import chosen, draw_panels, he_su_study
 from lawscope.studies.study import Claim
 from lawscope.training.recipe import Recipe
 
+# The learning rates that the authors' README names, by depth.
+TAKEN: dict[str, dict[int, float]] = {
+    "sgd": {4: 0.3, 8: 0.03, 20: 0.01},
+    "momentum": {4: 0.3, 8: 0.01, 20: 0.001},
+    "adam": {4: 3e-3, 8: 1e-3, 20: 3e-4},
+}
 LITTLE = {"sgd": [0.1], "momentum": [0.03, 0.1], "adam": [1e-3]}
 NAMES = {"sgd": "SGD", "momentum": "momentum", "adam": "Adam"}
+
+
+def near_taken(optimizer: str, depth: int) -> list[float]:
+    """Return the rate the authors took, at the nearest depth they name, and its neighbours."""
+    rates, taken = RATES[optimizer], TAKEN[optimizer]
+    nearest = min(taken, key=lambda known: abs(math.log(known / depth)))
+    at = rates.index(taken[nearest])
+    return rates[max(0, at - 1) : at + 2]
 
 
 def candidates(settings: Settings, optimizer: str, depth: int) -> list[Training]:
     recipe = Recipe(optimizer=optimizer, epochs=settings["epochs"])
     training = Training(Network.of("feedforward", depth=depth), recipe)
-    return sweep(training, settings["rates"][optimizer], settings["seeds"])
+    near = optimizer in settings.get("near", ())
+    rates = near_taken(optimizer, depth) if near else settings["rates"][optimizer]
+    return sweep(training, rates, settings["seeds"])
 
 
 PANELS = Panels(candidates, optimizer="rates", depth="depths")
@@ -47,7 +64,8 @@ STUDY = he_su_study(
     paper="r between −0.997 and −1.000 in all nine panels; 20-layer Adam ρ = 0.818, half-life 3.45",
     minutes={"smoke": 0.1, "cpu": 7.5, "paper": 7.5},
     settings=presets(
-        {"depths": [4, 8, 20], "rates": RATES, "epochs": 600, "seeds": 1},
+        {"depths": [4, 8, 20], "rates": RATES, "epochs": 600, "seeds": 3},
+        cpu={"near": ["sgd", "momentum"]},
         smoke={"depths": [3, 5], "rates": LITTLE, "epochs": 3},
     ),
     departures={"cpu": "one seed instead of three"},
