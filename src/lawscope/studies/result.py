@@ -133,8 +133,10 @@ class StudyResult(Result):
     @property
     def facts(self) -> list[str]:
         """How it was measured, in a few words each."""
-        seeds = self.settings.get("seeds")
-        facts = [self.preset, f"{seeds} seeds" if seeds not in (None, 1) else "1 seed"]
+        # Studies that train nothing have none.
+        seeds = {0: [], None: ["1 seed"], 1: ["1 seed"]}
+        given = self.settings.get("seeds")
+        facts = [self.preset, *seeds.get(given, [f"{given} seeds"])]
         took = [f"{number(self.seconds)} core-seconds"] if self.numbers else []
         return [*facts, *took, self.date]
 

@@ -12,38 +12,29 @@ the batch statistics is what makes 20 layers end with a larger D than 8.
 
 from __future__ import annotations
 
-import math
 from operator import truediv
 
 from lawscope.studies.panels import RATES, Panels, Row, Settings, last_d, presets, sweep
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation._family import chosen, draw_panels, he_su_study, versus
+from lawscope.studies.separation._family import (
+    chosen,
+    draw_panels,
+    he_su_study,
+    near_taken,
+    versus,
+)
 from lawscope.studies.study import Claim
 from lawscope.training.recipe import Recipe
 
-# The learning rates that the authors' README names, by depth.
-TAKEN: dict[str, dict[int, float]] = {
-    "sgd": {4: 0.3, 8: 0.03, 20: 0.01},
-    "momentum": {4: 0.3, 8: 0.01, 20: 0.001},
-    "adam": {4: 3e-3, 8: 1e-3, 20: 3e-4},
-}
 LITTLE = {"sgd": [0.1], "momentum": [0.03, 0.1], "adam": [1e-3]}
 NAMES = {"sgd": "SGD", "momentum": "momentum", "adam": "Adam"}
-
-
-def near_taken(optimizer: str, depth: int) -> list[float]:
-    """Return the rate the authors took, at the nearest depth they name, and its neighbours."""
-    rates, taken = RATES[optimizer], TAKEN[optimizer]
-    nearest = min(taken, key=lambda known: abs(math.log(known / depth)))
-    at = rates.index(taken[nearest])
-    return rates[max(0, at - 1) : at + 2]
 
 
 def candidates(settings: Settings, optimizer: str, depth: int) -> list[Training]:
     recipe = Recipe(optimizer=optimizer, epochs=settings["epochs"])
     training = Training(Network.of("feedforward", depth=depth), recipe)
     near = optimizer in settings.get("near", ())
-    rates = near_taken(optimizer, depth) if near else settings["rates"][optimizer]
+    rates = near_taken(depth, optimizer) if near else settings["rates"][optimizer]
     return sweep(training, rates, settings["seeds"])
 
 
