@@ -114,10 +114,8 @@ def make_tokenizer(pieces: list[Piece]) -> Any:
     made.normalizer = normalizers.Sequence(
         [normalizers.Prepend(BLANK), normalizers.Replace(" ", BLANK)]
     )
-    made.decoder = decoders.Sequence(
-        [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse()]
-        + [decoders.Strip(" ", 1, 0)]
-    )
+    written = decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse()
+    made.decoder = decoders.Sequence([*written, decoders.Strip(" ", 1, 0)])
     made.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", BEGIN)]
     )

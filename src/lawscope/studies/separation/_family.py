@@ -4,52 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from lawscope.studies import panels
-from lawscope.studies.datasets import ImageData
+from lawscope.studies.datasets import GREEN, ImageData, StandardisedImages
 from lawscope.studies.figures import law_figure
 from lawscope.studies.panels import Label, Number, Settings, compare, pick, rank_correlation
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.study import AUTHORS, NETWORK, Figure, Numbers, Study
 from lawscope.training.recipe import Recipe
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from lawscope.zoo.images.arrays import Images
-
 # Three of the paper's five learning rates for Adam, for studies that train many networks.
 FEW_RATES = [3e-4, 1e-3, 3e-3]
-# Mean and deviation by which the authors' scripts standardise the channels of an image (0 to 1);
-# without them pixels are scaled to [−1, 1].
-FASHION = ((0.286,), (0.353,))
-CIFAR = ((0.4914, 0.4822, 0.4465), (0.247, 0.243, 0.261))
-GREEN = ((0.4822,), (0.243,))
-
-
-@dataclass(frozen=True)
-class StandardisedImages(ImageData):
-    """Images whose channels have the mean and deviation of the whole dataset taken off.
-
-    Attributes:
-        moments: means and deviations of the channels, of pixels from 0 to 1.
-    """
-
-    kind: ClassVar[str] = "standardised images"
-    moments: tuple[tuple[float, ...], tuple[float, ...]] = FASHION
-
-    def _inputs(self, x: Images) -> Tensor:
-        import torch
-
-        # Vectors have one channel; images are (n, C, H, W).
-        shape = (-1,) if self.flatten else (-1, 1, 1)
-        mean, deviation = (torch.tensor(each).view(shape) for each in self.moments)
-        return ((super()._inputs(x) + 1) / 2 - mean) / deviation
-
-
 # The learning rates that the authors' README names, by depth.
 TAKEN: dict[str, dict[int, float]] = {
     "sgd": {4: 0.3, 8: 0.03, 20: 0.01},

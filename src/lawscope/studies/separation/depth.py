@@ -157,7 +157,7 @@ STUDY = he_su_study(
     settings=adam_presets(
         {"depths": DEPTHS},
         cpu={"near": True},
-        smoke={"depths": dict.fromkeys(DEPTHS, [2, 3, 4]), "seeds": 2},
+        smoke={"depths": {name: [2, 3, 4] for name in DEPTHS}, "seeds": 2},
     ),
     departures={
         "cpu": "of 5 rates the one the authors took at the nearest depth and its neighbours"

@@ -23,7 +23,6 @@ from lawscope.studies.plan import Training
 from lawscope.studies.separation import _family as family
 from lawscope.studies.study import Claim, Numbers
 
-
 LEVELS: dict[str, Any] = {
     "500 : 100": [500] * 5 + [100] * 5,
     "200 : 100": [200] * 5 + [100] * 5,
