@@ -78,8 +78,8 @@ ROWS = (
         of_sentence("SmolLM2-135M: r")),
     Row("share of wrong labels at which learning turns round", "2/3", "elasticity/label-noise",
         lambda result, protocol: result.questions[0].columns[protocol].verdict),
-    Row("weight decay at which a symmetry collapses, found over predicted", "1", "symmetry/landscape",
-        lambda result, protocol: [
+    Row("weight decay at which a symmetry collapses, found over predicted", "1",
+        "symmetry/landscape", lambda result, protocol: [
             row["found"] / row["predicted"] for row in result.numbers[protocol]["thresholds"]]),
     Row("what SGD leaves of a spread of starts", "0", "conservation/equilibrium",
         pooled(of_sentence("SGD forgets its start"))),

@@ -152,6 +152,28 @@ def judge(
 
 
 @app.command()
+def keep(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Results of studies.")],
+    out: Out = DEFAULT_OUT,
+) -> None:
+    """Put results of single studies into the summaries of their families.
+
+    A study that is there already is replaced; the others stay, each with its own date.
+    """
+    from lawscope.errors import LawscopeError
+    from lawscope.studies import result as saved
+
+    results: list[StudyResult] = []
+    for path in files:
+        found = saved.load_results(path)
+        if not found:
+            raise LawscopeError(f"There are no results in {path}.")
+        results += found
+    for path in saved.keep(results, out):
+        typer.echo(f"summary: {path}")
+
+
+@app.command()
 def status(store: Place = None) -> None:
     """Show what is stored, what is being trained now, and how large it is."""
     from lawscope.formatting import size_text

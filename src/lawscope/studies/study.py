@@ -219,9 +219,15 @@ class Study:
     departures: Mapping[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...] = (NETWORK,)
 
-    def judge(self, numbers: Mapping[str, Numbers], preset: str = "paper") -> Judgement:
-        """Return every sentence with its verdict."""
-        departure = self.departures.get(preset, "")
+    def judge(
+        self, numbers: Mapping[str, Numbers], preset: str = "paper", departure: str | None = None
+    ) -> Judgement:
+        """Return every sentence with its verdict.
+
+        ``departure`` is that of the preset as it is today, unless said: of numbers from before.
+        """
+        if departure is None:
+            departure = self.departures.get(preset, "")
 
         def columns(sentence: Claim | Question | Check, *how: str) -> dict[str, Column]:
             return {protocol: sentence.judge(each, *how) for protocol, each in numbers.items()}
