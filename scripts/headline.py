@@ -23,14 +23,14 @@ class Row:
     value: Value
 
 
-def of_sentence(begin: str, *panels: str) -> Value:
-    """Take what a claim or question measured, found by how it begins; of all panels or of some."""
+def of_sentence(begin: str, panels: str = "") -> Value:
+    """Take what a claim or question measured, found by how it begins; panels by part of a name."""
 
     def read(result: StudyResult, protocol: str) -> Any:
         sentences = (*result.claims, *result.questions)
         (found,) = [each for each in sentences if each.text.startswith(begin)]
         measured = found.columns[protocol].measured
-        return {panel: measured[panel] for panel in panels} if panels else measured
+        return {name: values for name, values in measured.items() if panels in name}
 
     return read
 
@@ -67,11 +67,11 @@ ROWS = (
     Row("test accuracy of the two", "0.2385, 0.1967", "separation/frozen",
         of_frozen("test_accuracy")),
     Row("half-life, imbalanced over balanced, 20 layers", "“significantly larger”",
-        "separation/imbalance", alone(of_sentence("the half-life is larger", "20 layers"))),
+        "separation/imbalance", of_sentence("the half-life is larger", "20 layers")),
     Row("best depth", "6, 10, 12", "separation/depth", of_sentence("Which depth is best")),
     Row("R₀ beyond which rare classes merge, K_A = 5", "finite, larger with E_H",
         "peeled/minority-angle",
-        of_sentence("At which R₀", "K_A = 5, E_H = 5", "K_A = 5, E_H = 10")),
+        of_sentence("At which R₀", "K_A = 5")),
     Row("minority accuracy at the largest R", "0.055 to 0.343", "collapse/minority",
         pooled(of_sentence("What minority test accuracy"))),
     Row("r of next-token prediction, pretrained", "“straight lines”", "next-token/law",
