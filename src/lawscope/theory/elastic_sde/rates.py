@@ -173,7 +173,8 @@ class _Rule(NamedTuple):
 def _rule() -> _Rule:
     nodes, weights = legendre.leggauss(NODES)
     # A polynomial's series by the quadrature itself, which is exact up to degree 2·NODES − 1.
-    degrees, powers = np.arange(NODES), legendre.legvander(nodes, NODES)
+    degrees = np.arange(NODES)
+    powers = np.asarray(legendre.legvander(nodes, NODES), dtype=np.float64)
     series = (powers[:, :NODES] * weights[:, None]).T * (degrees + 0.5)[:, None]
     integral = np.asarray(legendre.legint(series, lbnd=-1), dtype=np.float64)
     return _Rule(nodes, weights, integral, series, powers)
