@@ -10,7 +10,7 @@ import numpy as np
 from lawscope.arrays import FloatArray
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError
-from lawscope.theory.elastic_sde.rates import Integrals, as_rate, integrate_rates
+from lawscope.theory.elastic_sde.rates import Integrals, Rates, as_rate, integrate_rates
 from lawscope.theory.elastic_sde.separability import Separability, count_separable
 from lawscope.whole_number import whole_number
 
@@ -157,7 +157,7 @@ class ElasticSDE:
         if self._rates is None:
             raise LawscopeError("A general E or P has no integrals A and B; use .mean(t).")
         times = self._check_moments(t)
-        return integrate_rates(*self._rates, self.K, self.start, times, self.knots)
+        return integrate_rates(self._rates, self.K, self.start, times, self.knots)
 
     @checked
     def mean(self, t: Any, X0: Any = None) -> FloatArray:
@@ -363,7 +363,7 @@ class ElasticSDE:
         given = [each is not None for each in (alpha, beta, elasticity)]
         if given not in ([True, True, False], [False, False, True]):
             raise LawscopeError("Give alpha and beta, or elasticity, but not both.")
-        self._rates = None
+        self._rates: Rates | None = None
         if elasticity is not None:
             matrix, shape = elasticity, (self.K, self.K)
             self._elasticity = matrix if callable(matrix) else as_array("elasticity", matrix, shape)
@@ -384,10 +384,15 @@ class ElasticSDE:
             q = self.label_noise
             c, r = self.K * own, self.K * other
             spill = q / (self.K - 1)
-            self._rates = (
-                lambda t: c * ((1 - q) * a(t) + q * b(t)),
-                lambda t: r * (spill * a(t) + (1 - spill) * b(t)),
-            )
+
+            def acting(t: FloatArray) -> tuple[FloatArray, FloatArray]:
+                within, between = a(t), b(t)
+                return (
+                    c * ((1 - q) * within + q * between),
+                    r * (spill * within + (1 - spill) * between),
+                )
+
+            self._rates = acting
 
     def _check_model(self, model: Any) -> str:
         if not isinstance(model, str):

@@ -13,8 +13,10 @@ from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
 
 Rate = Callable[[FloatArray], FloatArray]
+Rates = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 NODES = 10  # of Gauss and Legendre on one panel
 FIRST_PANELS = 16
+PARTS = 4  # into which a panel is cut that is not exact yet
 EXACT = 1e-13  # error of an integral, of the whole
 STRETCH = 1.0  # by which an exponent may change on one panel
 MOST_PANELS = 200_000  # beyond those between knots
@@ -90,13 +92,12 @@ class Integrals(NamedTuple):
 
 
 def integrate_rates(
-    alpha: Rate, beta: Rate, K: int, start: float, times: FloatArray, knots: FloatArray
+    rates: Rates, K: int, start: float, times: FloatArray, knots: FloatArray
 ) -> Integrals:
-    """Integrate from ``start`` to each time: Legendre series on panels halved until exact.
+    """Integrate from ``start`` to each time: Legendre series on panels cut until exact.
 
     Args:
-        alpha: α.
-        beta: β.
+        rates: α and β.
         K: number of classes, for F.
         start: lower end.
         times: upper ends, none before ``start``.
@@ -107,18 +108,19 @@ def integrate_rates(
         return Integrals(*np.zeros((3, len(times))))
     inside = knots[(knots > start) & (knots < end)]
     edges = np.unique(np.concatenate([np.linspace(start, end, FIRST_PANELS + 1), inside]))
-    lower, half, a, b = _refine(alpha, beta, K, edges)
+    lower, half, a, b = _refine(rates, K, edges)
+    rule = _rule()
     place = np.clip(np.searchsorted(lower, times, side="right") - 1, 0, None)
     within = np.clip((times - lower[place]) / half[place] - 1, -1, 1)
     powers = legendre.legvander(within, NODES)
 
     def integrate(values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the integral up to the nodes of every panel, and up to the times."""
-        inner = half[:, None] * (values @ _rule().integral.T)
-        sums = np.cumsum(half * (values @ _rule().weights))
+        inner = half[:, None] * (values @ rule.integral.T)
+        sums = np.cumsum(half * (values @ rule.weights))
         before = np.concatenate([[0.0], sums[:-1]])[:, None]
         at_times = (inner[place] * powers).sum(axis=1) + before[place, 0]
-        return before + inner @ legendre.legvander(_rule().nodes, NODES).T, at_times
+        return before + inner @ rule.powers.T, at_times
 
     (A_nodes, A), (B_nodes, B) = integrate(a), integrate(b)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -127,23 +129,23 @@ def integrate_rates(
 
 
 def _refine(
-    alpha: Rate, beta: Rate, K: int, edges: FloatArray
+    rates: Rates, K: int, edges: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return panels on which α, β and e^λ are polynomials: lower ends, halves, values at nodes."""
-    nodes, weights, _, series = _rule()
+    rule = _rule()
     lower, upper = edges[:-1], edges[1:]
     done: list[tuple[FloatArray, ...]] = []
     panels, total = 0, 0.0
     while len(lower):
         half = (upper - lower) / 2
-        t = lower[:, None] + half[:, None] * (1 + nodes)
-        a, b = alpha(t), beta(t)
-        total = max(total, float(half @ (np.abs(a) + np.abs(b)) @ weights))
-        tail = np.abs(a @ series[-2:].T) + np.abs(b @ series[-2:].T)
+        t = lower[:, None] + half[:, None] * (1 + rule.nodes)
+        a, b = rates(t)
+        total = max(total, float(half @ (np.abs(a) + np.abs(b)) @ rule.weights))
+        tail = np.abs(a @ rule.series[-2:].T) + np.abs(b @ rule.series[-2:].T)
         unsure = half * tail.sum(axis=1) > EXACT * total
-        unsure |= half * np.abs((a + b / (K - 1)) @ weights) > STRETCH * K
-        middle = lower + half
-        unsure &= (middle > lower) & (middle < upper)
+        unsure |= half * np.abs((a + b / (K - 1)) @ rule.weights) > STRETCH * K
+        cuts = np.linspace(lower, upper, PARTS + 1, axis=1)
+        unsure &= (np.diff(cuts) > 0).all(axis=1)
         done.append(tuple(each[~unsure] for each in (lower, half, a, b)))
         panels += len(lower)
         if panels > MOST_PANELS + 2 * len(edges):
@@ -151,10 +153,7 @@ def _refine(
                 "alpha and beta vary too fast, or are too large, to be integrated up to "
                 f"t = {edges[-1]:g}; ask for earlier times."
             )
-        lower, upper = (
-            np.concatenate([lower[unsure], middle[unsure]]),
-            np.concatenate([middle[unsure], upper[unsure]]),
-        )
+        lower, upper = cuts[unsure, :-1].ravel(), cuts[unsure, 1:].ravel()
     starts, halves, a, b = (np.concatenate(each) for each in zip(*done, strict=True))
     order = np.argsort(starts)
     return starts[order], halves[order], a[order], b[order]
@@ -167,6 +166,7 @@ class _Rule(NamedTuple):
     weights: FloatArray
     integral: FloatArray  # values at nodes → Legendre series of the integral from −1
     series: FloatArray  # values at nodes → their own Legendre series
+    powers: FloatArray  # Legendre polynomials up to degree NODES at the nodes
 
 
 @cache
@@ -174,7 +174,7 @@ def _rule() -> _Rule:
     nodes, weights = legendre.leggauss(NODES)
     # A polynomial's series by the quadrature itself, which is exact up to degree 2·NODES − 1.
     degrees = np.arange(NODES)
-    series = (legendre.legvander(nodes, NODES - 1) * weights[:, None]).T * (degrees + 0.5)[:, None]
-    return _Rule(
-        nodes, weights, np.asarray(legendre.legint(series, lbnd=-1), dtype=np.float64), series
-    )
+    powers = np.asarray(legendre.legvander(nodes, NODES), dtype=np.float64)
+    series = (powers[:, :NODES] * weights[:, None]).T * (degrees + 0.5)[:, None]
+    integral = np.asarray(legendre.legint(series, lbnd=-1), dtype=np.float64)
+    return _Rule(nodes, weights, integral, series, powers)
