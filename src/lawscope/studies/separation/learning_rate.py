@@ -32,8 +32,7 @@ STUDY = he_su_study(
     paper="holds for each of the three learning rates",
     minutes={"smoke": 0.1, "cpu": 1.5, "paper": 1.5},
     settings=presets(
-        {"depth": 9, "rates": [0.01, 0.03, 0.1], "epochs": 600, "seeds": 1},
-        cpu={"seeds": 3},
+        {"depth": 9, "rates": [0.01, 0.03, 0.1], "epochs": 600, "seeds": 3},
         smoke={"depth": 4, "epochs": 2, "seeds": 2},
     ),
     plan=Panels(candidates, lr="rates").plan,
