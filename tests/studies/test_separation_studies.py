@@ -69,7 +69,7 @@ def keys(name, preset="cpu"):
     [
         ("classwise", "optimizers", "cpu", 15),
         ("pca", "optimizers", "cpu", 15),
-        ("imbalance", "optimizers", "cpu", 24),
+        ("imbalance", "optimizers", "cpu", 15),
         ("sample-size", "optimizers", "cpu", 9),
         ("width", "optimizers", "paper", 15),
         ("depth", "optimizers", "cpu", 24),
