@@ -29,7 +29,7 @@ from lawscope.studies.next_token.law import (
     find_model,
     write_text,
 )
-from lawscope.studies.panels import Settings, first_seeds, yes_or_no
+from lawscope.studies.panels import Settings, first_seeds, quietly, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Check, Figure, Lab, Numbers, Question, Study, Tensor
 
@@ -66,7 +66,8 @@ def measure_stories(lab: Lab) -> list[Numbers]:
     for seed in first_seeds(how["seeds"]):
         lab.tell(f"{STORIES} writes a text, seed {seed}")
         windows = write_text(model, how, seed)
-        law = next_token(model, list(windows.split(how["batch"])), control=None, progress=False)
+        with quietly():
+            law = next_token(model, list(windows.split(how["batch"])), control=None, progress=False)
         following, blocks = windows[:, 2:].flatten(), features_of_pretrained(model, windows)
         settings = {**lab.settings, "vocabulary": model.config.vocab_size}
         row = without_order(settings, following, blocks, seed)

@@ -39,10 +39,11 @@ STUDY = he_su_study(
     measure=measure,
     claims=(
         Claim(
-            "r ≤ −0.98 with every learning rate, of networks that fit",
+            "median r ≤ −0.98 with every learning rate, of networks that fit",
             "the law holds for each learning rate",
             chosen("lr {lr:g}", "r"),
             lambda r: r <= -0.98,
+            median=True,
         ),
     ),
     figure=draw_panels("SGD", "The law of data separation with several learning rates"),
