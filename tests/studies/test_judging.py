@@ -47,6 +47,21 @@ def test_panels_over_seeds(r, verdict, why):
     assert column.measured == r
 
 
+@pytest.mark.parametrize(
+    ("r", "verdict"),
+    [
+        ({"4": [-0.95, -0.8, -0.92], "8": [-0.99]}, HOLDS),
+        ({"4": [-0.95, -0.8, -0.7], "8": [-0.99]}, FAILS),
+        ({"4": [-0.95, None, -0.99]}, FAILS),
+        ({"4": [-0.95, math.nan, -0.99]}, FAILS),
+    ],
+)
+def test_a_bar_may_be_on_the_median_over_seeds(r, verdict):
+    assert replace(CLAIM, median=True).judge({"r": r}).verdict == verdict
+    with pytest.raises(JudgingError, match="no panels"):
+        replace(CLAIM, median=True).judge({"r": {"4": []}})
+
+
 def test_a_preset_that_departs_supports_and_does_not_refute():
     def judged(r):
         return CLAIM.judge({"r": r}, "cpu", "60 of 600 epochs")

@@ -14,7 +14,7 @@ from lawscope.studies import registry
 from lawscope.studies.datasets import samples_of
 from lawscope.studies.execute import execute
 from lawscope.studies.lab import Lab
-from lawscope.studies.next_token import architectures, law, model_size, pictures
+from lawscope.studies.next_token import architectures, law, model_size, pictures, vocabulary
 from lawscope.studies.next_token._family import TINY, training_of
 from lawscope.studies.next_token._features import features_of, residuals_of
 from lawscope.studies.panels import quietly
@@ -43,8 +43,8 @@ def test_studies_share_their_trainings():
         assert keys[name] == keys["training"]
     assert keys["law"] == set()
     for name in ("model-size", "tasks"):
-        assert len(keys[name] & keys["training"]) == 1
-    assert len(set.union(*keys.values())) == 3 + 4 + 1 + len(architectures.NAMES)
+        assert len(keys[name] & keys["training"]) == 3
+    assert len(set.union(*keys.values())) == 3 * (1 + 4 + 1 + len(architectures.NAMES))
 
 
 def test_a_language_model_of_equal_settings_is_the_same_network():
@@ -235,3 +235,21 @@ def test_a_model_writes_the_text_it_is_measured_on(tmp_path):
     small_llama(tmp_path / "none", bos_token_id=None)
     with pytest.raises(LawscopeError, match="no first token"):
         law.measure_pretrained(str(tmp_path / "none"), law.SAMPLED, settings)
+
+
+def test_the_vocabulary_of_stories_is_shuffled_too(monkeypatch, tmp_path):
+    small_llama(tmp_path / "stories260k", bos_token_id=3)
+    monkeypatch.setenv("LAWSCOPE_DATA", str(tmp_path))
+    how = {"tokens": 600, "window": 32, "batch": 8, "seeds": 2}
+    settings = {**vocabulary.STUDY.settings["smoke"], "stories": how}
+    first, second = vocabulary.measure_stories(Lab(settings, Memory()))
+    assert first["again"] == pytest.approx(first["pr"], rel=1e-9)
+    assert first["pr"] != second["pr"]
+    assert vocabulary.measure_stories(Lab({**settings, "stories": None}, Memory())) == []
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("LAWSCOPE_DATA", str(tmp_path / "empty"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    assert vocabulary.measure_stories(Lab(settings, Memory())) == []
+    numbers = {**EXAMPLES["next-token/vocabulary"][0], "stories": [first, second]}
+    question = vocabulary.STUDY.judge({"network": numbers}).questions[0]
+    assert len(question.column.measured[law.STORIES]) == 2

@@ -1,5 +1,6 @@
 """What the studies of separation compute and train by themselves."""
 
+import copy
 import importlib
 import math
 
@@ -8,26 +9,32 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 from tests import oracles
+from tests.studies import stand_ins
 from tests.studies.examples.separation import EXAMPLES
 from tests.studies.memory import Memory
 
 from lawscope.laws.separation.law import separation
-from lawscope.studies import registry
+from lawscope.studies import datasets, registry
+from lawscope.studies.datasets import CIFAR, ImageData, StandardisedImages
 from lawscope.studies.lab import Lab
+from lawscope.studies.panels import rank_correlation
 from lawscope.studies.plan import with_starts
 from lawscope.studies.separation import (
     classwise,
+    decay_factors,
     depth,
     emergence,
     frozen,
     layer_rates,
     pca,
+    performance,
     pretraining,
     resnet,
     robustness,
     transfer,
 )
-from lawscope.studies.study import HOLDS
+from lawscope.studies.separation._family import near_taken
+from lawscope.studies.study import AUTHORS, HOLDS, NETWORK, NOT_TRIED
 from lawscope.zoo.networks.catalogue import build
 
 NAMES = registry.choose("separation")
@@ -60,21 +67,23 @@ def keys(name, preset="cpu"):
 @pytest.mark.parametrize(
     ("name", "other", "preset", "shared"),
     [
-        ("classwise", "optimizers", "cpu", 5),
-        ("test-data", "optimizers", "cpu", 5),
-        ("pca", "optimizers", "cpu", 5),
-        ("imbalance", "optimizers", "cpu", 9),
-        ("sample-size", "optimizers", "cpu", 3),
-        ("width", "optimizers", "paper", 5),
-        ("depth", "optimizers", "cpu", 6),
-        ("depth", "datasets", "cpu", 12),
-        ("emergence", "optimizers", "cpu", 3),
-        ("layer-rates", "datasets", "cpu", 3),
-        ("pretraining", "optimizers", "cpu", 3),
-        ("frozen", "datasets", "cpu", 3),
-        ("robustness", "frozen", "cpu", 27),
+        ("classwise", "optimizers", "cpu", 15),
+        ("pca", "optimizers", "cpu", 15),
+        ("imbalance", "optimizers", "cpu", 15),
+        ("sample-size", "optimizers", "cpu", 9),
+        ("width", "optimizers", "paper", 15),
+        ("depth", "optimizers", "cpu", 24),
+        ("depth", "datasets", "cpu", 39),
+        ("emergence", "optimizers", "cpu", 9),
+        ("layer-rates", "datasets", "cpu", 9),
+        ("pretraining", "optimizers", "cpu", 9),
+        ("frozen", "depth", "cpu", 9),
+        ("robustness", "frozen", "cpu", 45),
         ("robustness", "emergence", "cpu", 9),
-        ("reactivation", "frozen", "cpu", 15),
+        ("reactivation", "frozen", "cpu", 21),
+        ("performance", "optimizers", "cpu", 96),
+        ("performance", "frozen", "cpu", 15),
+        ("decay-factors", "optimizers", "cpu", 42),
     ],
 )
 def test_studies_share_their_trainings(name, other, preset, shared):
@@ -149,6 +158,57 @@ def test_small_formulas():
     assert resnet.fit_part(mixed, "2-layer") == pytest.approx((-1.0, 0.9))
 
 
+def test_minority_cosine_by_hand():
+    network = build("feedforward", depth=3)
+    with torch.no_grad():
+        network.head.weight[5:] = torch.eye(100)[0] + torch.eye(100)[1:6]
+    assert emergence.minority_cosine(network) == pytest.approx(0.5)
+
+
+def test_a_minority_that_does_not_merge_tries_nothing():
+    numbers = copy.deepcopy(EXAMPLES["separation/emergence"][0])
+    for row in numbers["imbalanced"][0]["history"]:
+        row["cosine"] = 0.3
+    *_, claim = emergence.STUDY.judge({"network": numbers}).claims
+    assert (claim.verdict, claim.column.why[:30]) == (NOT_TRIED, "in none of these networks the ")
+
+
+def test_the_interval_of_a_rank_correlation_covers():
+    rng, covered, count = np.random.default_rng(0), 0, 20
+    # Spearman's correlation of normal pairs with Pearson's 0.6.
+    truth = 6 / math.pi * math.asin(0.3)
+    for _ in range(400):
+        x = rng.standard_normal(count)
+        y = 0.6 * x + 0.8 * rng.standard_normal(count)
+        low, high = performance.interval(rank_correlation(x.tolist(), y.tolist()), count)
+        covered += low <= truth <= high
+    assert 0.91 <= covered / 400 <= 0.98
+
+
+def test_effects_are_ranges_of_log_rho():
+    found = decay_factors.effects(EXAMPLES["separation/decay-factors"][0])
+    assert found["depth"] == pytest.approx([math.log(2)] * 3)
+    assert found["optimiser"] == pytest.approx([math.log(1.5)] * 3)
+
+
+def test_the_authors_rate_and_its_neighbours():
+    assert near_taken(4) == [1e-3, 3e-3]
+    assert near_taken(8, "sgd") == [0.01, 0.03, 0.1]
+    assert near_taken(18, "momentum") == [0.001, 0.003]
+
+
+def test_pixels_are_standardised_as_in_the_authors_scripts():
+    whole = stand_ins.made_up_images("cifar10")
+    data = StandardisedImages("cifar10", size=32, flatten=False, per_class=5, moments=CIFAR)
+    plain = ImageData("cifar10", size=32, flatten=False, per_class=5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets, "load_dataset", lambda name: whole)
+        ours, theirs = data.load().x, plain.load().x
+    mean, deviation = (torch.tensor(each).view(3, 1, 1) for each in CIFAR)
+    pixels = (theirs * 127.5 + 127.5) / 255
+    torch.testing.assert_close(ours, (pixels - mean) / deviation, rtol=1e-4, atol=1e-5)
+
+
 def test_convergence_is_for_good():
     epochs = [0, 10, 20, 30, 40]
     assert layer_rates.find_convergence(epochs, [1.0, 0.5, 0.9, 0.52, 0.5]) == 30
@@ -179,7 +239,7 @@ def test_frozen_layers_keep_their_weights_and_the_others_learn(memory):
     training = frozen.frozen(smoke("frozen", seeds=1))[0]
     memory.train([training])
     second, first = (memory.run(t).weights[2] for t in (training, training.start))
-    torch.manual_seed(0)
+    torch.manual_seed(training.seed)
     untrained = build("feedforward", depth=6).state_dict()
     upper = layers(4, 5) | {"head"}
     assert same(first, untrained, upper)
@@ -244,7 +304,7 @@ def test_noise_on_weights_by_hand(memory):
     trial = robustness.try_noise(lab, training, law, 0.01)
     run = memory.run(training)
     data = (run.samples.x, run.samples.y)
-    noisy, generator = run.network(), torch.Generator().manual_seed(0)
+    noisy, generator = run.network(), torch.Generator().manual_seed(training.seed)
     state = noisy.state_dict()
     for name, weight in state.items():
         if weight.dim() > 1:
@@ -261,3 +321,19 @@ def test_noise_on_weights_by_hand(memory):
     assert trial["predicted"] == pytest.approx(trial["moved"], rel=0.05)
     excess = before.sensitivity / before.least_sensitivity
     assert robustness.excess_sensitivity(a.tolist()) == pytest.approx(excess)
+
+
+@pytest.mark.parametrize("protocol", [AUTHORS, NETWORK])
+def test_all_principal_components_give_d_of_all_features(memory, monkeypatch, protocol):
+    settings = smoke("resnet", blocks={"mixed": [3, 2]}, rates=[1e-3])
+    (training,) = resnet.candidates(settings, "mixed")
+    memory.train([training])
+    lab = Lab(settings, memory, protocol=protocol)
+    monkeypatch.setattr(resnet, "COMPONENTS", 10_000)
+    for stations in ("layers", "blocks"):
+        ours = resnet.component_curve(lab, training, stations, 0)
+        whole = lab.separation(training, stations=stations).values
+        assert ours == pytest.approx(whole, rel=1e-4)
+    features = torch.randn(30, 8, dtype=torch.float64)
+    theirs = PCA(n_components=3, svd_solver="full").fit_transform(features.numpy())
+    assert resnet.components(features, 3).abs().numpy() == pytest.approx(np.abs(theirs))

@@ -37,9 +37,10 @@ def network(pooling, r, *, fits=True):
     return {"pooling": pooling, "chosen": [{"lr": 2e-5, "seed": 0, "fits": fits, "r": r}]}
 
 
-def test_the_claim_is_about_a_bert_that_fits():
+def test_the_claim_is_about_pretrained_weights_that_fit():
     panels = [network("first", -0.5), network("mean", 0.3)]
-    assert judge({"encoder": "bert-base-cased", "panels": panels}).verdict == HOLDS
+    for encoder in ("bert-base-cased", "all-MiniLM-L6-v2"):
+        assert judge({"encoder": encoder, "panels": panels}).verdict == HOLDS
     straight = [*panels, network("mean", -0.95)]
     assert judge({"encoder": "bert-base-cased", "panels": straight}).verdict == FAILS
     unfitted = [network("first", -0.95, fits=False), *panels[1:]]

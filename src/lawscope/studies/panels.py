@@ -257,8 +257,6 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
     None and its verdict is "diverged".
     """
     # Here, because listing studies must not wait for numpy.
-    import numpy as np
-
     from lawscope.documents import drop_non_finite
 
     lab.tell(f"measuring {training.describe()}")
@@ -273,21 +271,31 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
         orders = lab.orders(training, how.get("split", "train"))
         with quietly():
             laws = [lab.separation(training, order=order, **how) for order in orders]
-        fits = [law.fit for law in laws]
-        numbers |= {
-            "D": np.median([law.values for law in laws], axis=0).tolist(),
-            "r": statistics.median(fit.pearson for fit in fits),
-            "rho": statistics.median(fit.rho for fit in fits),
-            "half_life": statistics.median(fit.half_life for fit in fits),
-            "verdict": laws[0].verdict, "warnings": list(laws[0].warnings),
-        }  # fmt: skip
-        if len(laws) > 1:
-            numbers["orders"] = [
-                {"r": fit.pearson, "rho": fit.rho, "last": float(law.values[-1])}
-                for law, fit in zip(laws, fits, strict=True)
-            ]
+        numbers |= over_orders([law.values for law in laws])
+        numbers |= {"verdict": laws[0].verdict, "warnings": list(laws[0].warnings)}
     cleaned: Numbers = drop_non_finite(numbers)
     return cleaned
+
+
+def over_orders(curves: Sequence[Any]) -> Numbers:
+    """Return the medians of D, r, ρ and half-life over D (L,) in several orders of the samples."""
+    import numpy as np
+
+    from lawscope.laws.line import fit_line
+
+    fits = [fit_line(values) for values in curves]
+    numbers: Numbers = {
+        "D": np.median(curves, axis=0).tolist(),
+        "r": statistics.median(fit.pearson for fit in fits),
+        "rho": statistics.median(fit.rho for fit in fits),
+        "half_life": statistics.median(fit.half_life for fit in fits),
+    }
+    if len(curves) > 1:
+        numbers["orders"] = [
+            {"r": fit.pearson, "rho": fit.rho, "last": float(values[-1])}
+            for values, fit in zip(curves, fits, strict=True)
+        ]
+    return numbers
 
 
 @contextmanager
@@ -309,9 +317,12 @@ def straightest(runs: Sequence[Numbers]) -> Numbers:
     return min(fitting, key=lambda run: (round(run["r"], 12), run["D"][-1]))
 
 
-def choice(lab: Lab, trainings: Sequence[Training], stations: str = "layers") -> Numbers:
+def choice(
+    lab: Lab, trainings: Sequence[Training], stations: str = "layers",
+    read: Callable[..., Numbers] = measured,
+) -> Numbers:  # fmt: skip
     """Measure every candidate and choose one for each seed."""
-    runs = [measured(lab, training, stations=stations) for training in trainings]
+    runs = [read(lab, training, stations=stations) for training in trainings]
     seeds = sorted({run["seed"] for run in runs})
     chosen = [straightest([run for run in runs if run["seed"] == seed]) for seed in seeds]
     brief = [{k: v for k, v in r.items() if k not in ("D_interval", "orders")} for r in runs]

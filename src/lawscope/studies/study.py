@@ -14,6 +14,7 @@ which samples were drawn), ``network`` measures what the network itself does (ev
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ class Claim:
         holds: a predicate on one number of a panel, or on the plain value.
         figure: where the document says so, if it is not the figure of the study.
         exact: it is about formulas, in which no preset departs from the document.
+        median: the bar is on the median over seeds of each panel, of which none may be missing.
     """
 
     text: str
@@ -71,6 +73,7 @@ class Claim:
     holds: Callable[[Any], bool]
     figure: str = ""
     exact: bool = False
+    median: bool = False
 
     def judge(self, numbers: Numbers, preset: str = "paper", departure: str = "") -> Column:
         """Return the verdict on the numbers of one protocol; smoke runs judge nothing.
@@ -91,7 +94,7 @@ class Claim:
     def _verdict(self, measured: Any) -> tuple[str, str]:
         if not isinstance(measured, Mapping):
             return (HOLDS if self.holds(measured) else FAILS), ""
-        passing = which_pass(measured, self.holds)
+        passing = which_pass(medians_of(measured) if self.median else measured, self.holds)
         if not passing or not all(passing.values()):
             raise ValueError("there are no panels to judge, or one has no seeds")
         if all(all(each) for each in passing.values()):
@@ -261,6 +264,16 @@ def which_pass(panels: Mapping[str, Any], test: Callable[[Any], bool]) -> dict[s
     return {
         label: [is_number(value) and bool(test(value)) for value in per_seed(values)]
         for label, values in panels.items()
+    }
+
+
+def medians_of(panels: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the median over seeds by panel, None where a number is missing."""
+    found = {label: per_seed(values) for label, values in panels.items()}
+    return {
+        label: [statistics.median(values) if all(map(is_number, values)) else None]
+        for label, values in found.items()
+        if values
     }
 
 

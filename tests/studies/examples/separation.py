@@ -44,7 +44,8 @@ def datasets(r):
 
 
 def imbalance(r, half_life):
-    cells = {"imbalanced": {"r": r, "half_life": half_life}, "balanced": {"half_life": 3.5}}
+    unequal = {"r": r, "half_life": half_life}
+    cells = {"500 : 100": unequal, "200 : 100": unequal, "balanced": {"half_life": 3.5}}
     return {
         "panels": [
             {"classes": classes, "depth": depth, **chosen(**numbers)}
@@ -93,14 +94,37 @@ def tuned(r, at_same_rate, **numbers):
     return {**made, "runs": [*rows(r=at_same_rate), *made["chosen"]]}
 
 
-def history(r, nc1, rho, excess=(1.0, 1.0, 1.0, 1.0)):
-    epochs = [0, 10, 100, 600]
+def history(r, nc1, rho, excess=(1.0, 1.0, 1.0, 1.0), cosine=(0.0, 0.2, 0.8, 0.95)):
+    names = ("epoch", "r", "nc1", "rho", "excess", "cosine")
+    columns = zip([0, 10, 100, 600], r, nc1, rho, excess, cosine, strict=True)
+    return {"seed": 0, "history": [dict(zip(names, row, strict=True)) for row in columns]}
+
+
+LATE = [0.9, -0.985, -0.97, -1], [9, 2, 0.5, 0.1], [1.1, 0.9, 0.8, 0.7]
+NEVER = [-0.99, -0.5, -0.5, -0.9], [0.1] * 4, [0.5, 0.6, 0.7, 0.7]
+
+
+def tested(sign):
+    """Networks whose test accuracy falls (−1) or rises (1) with r."""
+    rows = [
+        {"optimizer": "adam", "fits": True, "r": -0.9 - i / 100, "rho": 0.5 + i / 100,
+         "test_accuracy": 0.5 - sign * i / 100}
+        for i in range(10)
+    ]  # fmt: skip
+    return {"groups": {"8 layers": rows}}
+
+
+def factors(optimizer):
+    """Decay ratios that move by a factor of two, with the optimiser by another one."""
+    moved = {"depth": 2.0, "data": 2.0, "epochs": 2.0, "width": 2.0, "optimiser": optimizer}
     return {
-        "seed": 0,
-        "history": [
-            {"epoch": e, "r": a, "nc1": b, "rho": c, "excess": d}
-            for e, a, b, c, d in zip(epochs, r, nc1, rho, excess, strict=True)
-        ],
+        "factors": {
+            factor: [
+                {"value": name, "networks": [{"seed": k, "rho": rho} for k in range(3)]}
+                for name, rho in (("a", 0.3), ("b", 0.3 * times))
+            ]
+            for factor, times in moved.items()
+        }
     }
 
 
@@ -203,9 +227,14 @@ EXAMPLES = {
         },
     ),
     "separation/emergence": (
-        {"networks": [history([0.9, -0.985, -0.97, -1], [9, 2, 0.5, 0.1], [1.1, 0.9, 0.8, 0.7])]},
-        {"networks": [history([-0.99, -0.5, -0.5, -0.9], [0.1] * 4, [0.5, 0.6, 0.7, 0.7])] * 2},
+        {"networks": [history(*LATE)], "imbalanced": [history(*LATE)]},
+        {
+            "networks": [history(*NEVER)] * 2,
+            "imbalanced": [history([0.9, -0.5, -0.9, -1], *LATE[1:], cosine=[0.9] * 4)] * 2,
+        },
     ),
+    "separation/performance": (tested(-1), tested(1)),
+    "separation/decay-factors": (factors(1.5), factors(2.5)),
     "separation/layer-rates": (
         {"networks": [{"settled": [20, 30, 40, 50, 60, 200, 100]}] * 2},
         {"networks": [{"settled": [200, 100, 60, 50, 40, 30, 20]}] * 2},

@@ -1,37 +1,21 @@
-"""Features of the plain GPT, block by block, for what the streaming measurement does not do."""
+"""Features of language models by block, for what the streaming measurement does not do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lawscope.capture.final_norm import RowNorm
+from lawscope.capture.keep import Keep
 from lawscope.capture.session import Session
 from lawscope.capture.stations import select
-from lawscope.capture.taps import Observer, Tap
+from lawscope.capture.taps import Tap
 from lawscope.data.source import Source
+from lawscope.data.tokens import TokenSource
 from lawscope.studies.lab import WINDOWS_AT_ONCE, Lab
 from lawscope.studies.plan import Training
-
-
-class Keep(Observer):
-    """Keeps what its taps see in one pass."""
-
-    def __init__(self, taps: Sequence[Tap]) -> None:
-        self.kept: dict[Tap, list[Tensor]] = {tap: [] for tap in taps}
-        self.done = False
-
-    def taps(self) -> Sequence[Tap]:
-        return [] if self.done else list(self.kept)
-
-    def see(self, tap: Tap, rows: Tensor) -> None:
-        self.kept[tap].append(rows.clone())
-
-    def end_pass(self) -> None:
-        self.done = True
 
 
 def read_text(lab: Lab, training: Training) -> tuple[Tensor, list[Tensor]]:
@@ -56,6 +40,20 @@ def features_of(model: Any, windows: Tensor) -> list[Tensor]:
     features = (torch.cat(parts).view(*windows.shape, -1) for parts in keep.kept.values())
     rows = (x[:, :-1].flatten(0, 1) for x in features)
     return [norm(x, x.new_zeros(x.shape[1]), torch.float64) for x in rows]
+
+
+def features_of_pretrained(model: Any, windows: Tensor) -> list[Tensor]:
+    """Return the same of a causal model of transformers whose windows begin with its own token.
+
+    Rows are those of all tokens but the first and the last of a window.
+    """
+    source = TokenSource(list(windows.split(WINDOWS_AT_ONCE)), model.config)
+    session = Session(model, source, show=False)
+    keep = Keep([Tap(station, rows="positions") for station in session.blocks])
+    session.run([keep])
+    features = (torch.cat(parts).view(*windows.shape, -1) for parts in keep.kept.values())
+    rows = (x[:, 1:-1].flatten(0, 1) for x in features)
+    return [session.final_norm(x, x.new_zeros(x.shape[1]), torch.float64) for x in rows]
 
 
 def residuals_of(features: Tensor, targets: Tensor) -> Tensor:

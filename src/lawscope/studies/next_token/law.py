@@ -137,9 +137,10 @@ def write_text(model: Any, settings: Settings, seed: int) -> Tensor:
     count = -(-settings["tokens"] // (new - 1))
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
+        begun = torch.full((count, 1), begin)
         written: Tensor = model.generate(
-            torch.full((count, 1), begin), do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
-            max_new_tokens=new, eos_token_id=None, pad_token_id=begin,
+            begun, attention_mask=torch.ones_like(begun), do_sample=True, temperature=1.0,
+            top_k=0, top_p=1.0, max_new_tokens=new, eos_token_id=None, pad_token_id=begin,
         )  # fmt: skip
     return written
 
@@ -203,7 +204,7 @@ STUDY = Study(
     title="PR per block of pretrained language models, with their untrained controls",
     source="He & Su 2024, experiments",
     paper="straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV, Mamba",
-    minutes={"smoke": 0.1, "cpu": 17, "paper": 2000},
+    minutes={"smoke": 0.1, "cpu": 5, "paper": 2000},
     settings=family.gpt_presets(
         {"models": HUB, "pretrained": LONGER, "written": WRITTEN, "seeds": 0},
         {"models": list(HOW), "pretrained": PRETRAINED, "written": WRITTEN, "seeds": 0},

@@ -74,7 +74,7 @@ STUDY = Study(
     title="Features before three chosen tokens in the plane of two principal components",
     source="He & Su 2024, contextualized embeddings",
     paper="raw embeddings are chaotic in every layer (pictures)",
-    minutes={"smoke": 0.1, "cpu": 5, "paper": 3000},
+    minutes={"smoke": 0.1, "cpu": 20, "paper": 3000},
     settings=family.gpt_presets(
         {"words": WORDS, "most": 500}, {"most": 200}, {"words": OF_300, "most": 30}
     ),

@@ -2,7 +2,8 @@
 
 ``lawscope study run separation/classwise``: figure 8 of He & Su 2023. D^k = Tr(SSw^k SSb⁺) of every
 class k in the 8-layer network of ``separation/optimizers`` (Adam, Fashion-MNIST), each with its own
-line and verdict: 5 trainings of 600 epochs that the two studies share; one seed.
+line and verdict: 15 trainings of 600 epochs that the two studies share; three
+seeds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from lawscope.studies.figures import law_grid
 from lawscope.studies.panels import choice, collect, quietly, training_of
 from lawscope.studies.plan import Training
 from lawscope.studies.separation._family import chosen, he_su_study
-from lawscope.studies.separation.test_data import ONE_SEED, SETTINGS, plan
+from lawscope.studies.separation.test_data import SETTINGS, plan
 from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers
 
 
@@ -81,7 +82,6 @@ STUDY = he_su_study(
     paper="the law emerges in each class, noisier for some",
     minutes={"smoke": 0.1, "cpu": 0.5, "paper": 0.5},
     settings=SETTINGS,
-    departures=ONE_SEED,
     plan=plan,
     measure=measure,
     claims=(

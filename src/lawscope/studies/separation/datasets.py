@@ -2,9 +2,9 @@
 
 ``lawscope study run separation/datasets``: figure 2 of He & Su 2023, first row, with MNIST beside
 it. Feed-forward networks of depth 4, 8 and 20 trained with Adam on CIFAR-10 (green channel) and
-MNIST, both at 10×10 pixels, 100 samples per class: 30 trainings of 600 epochs; one seed. Both
-datasets must be on this machine. Pixels are scaled to [−1, 1]; the authors' CIFAR-10 has twice that
-range.
+MNIST, both at 10×10 pixels, 100 samples per class, for 600 epochs, three seeds. At ``cpu`` the
+learning rates are the one the authors took and its neighbours. Both datasets must be on this
+machine.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ STUDY = family.he_su_study(
     paper="straight lines on CIFAR-10 at depth 4, 8 and 20",
     minutes={"smoke": 0.1, "cpu": 3.5, "paper": 3.5},
     settings=family.adam_presets(
-        {"datasets": ["cifar10", "mnist"], "depths": [4, 8, 20]}, smoke={"depths": [3, 5]}
+        {"datasets": ["cifar10", "mnist"], "depths": [4, 8, 20]},
+        cpu={"near": True},
+        smoke={"depths": [3, 5]},
     ),
-    departures={"cpu": "one seed instead of three"},
+    departures={"cpu": "of 5 rates the one the authors took and its neighbours"},
     plan=PANELS.plan,
     measure=PANELS.measure,
     claims=(
         Claim(
-            "on CIFAR-10 r ≤ −0.98 at every depth, of networks that fit",
+            "on CIFAR-10 median r ≤ −0.98 at every depth, of networks that fit",
             "straight lines at depth 4, 8 and 20",
             family.chosen("{depth} layers", "r", dataset="cifar10"),
             lambda r: r <= -0.98,
+            median=True,
         ),
     ),
     questions=(

@@ -154,7 +154,7 @@ STUDY = he_su_study(
         | (LITTLE if preset == "smoke" else {})
         for preset, each in frozen.SETTINGS.items()
     },
-    departures={"cpu": "3 of 5 rates"},
+    departures={"cpu": "3 of 5 rates for the networks followed along training"},
     plan=lambda settings: [*frozen.STUDY.plan(settings), *watched(settings)],
     measure=measure,
     claims=(
