@@ -20,7 +20,7 @@ EXPLAINED = {
     "rescaling": "Rescaling: a unit's incoming weights times c, its outgoing ones over c.",
     "double rotation": "Double rotation: any invertible matrix between two linear maps.",
     "scale invariance": "Scale invariance: weights in front of a norm, times c.",
-    "translation": "Translation: the same is added to a column of weights, or to all biases.",
+    "translation": "Translation: the same is added to weights, and taken from others or from none.",
     "sign flip": "Sign flip: a unit's incoming and outgoing weights, times −1.",
     "permutation": "Permutation: units change places; it is discrete, and has no charge.",
 }
