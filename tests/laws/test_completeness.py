@@ -43,6 +43,9 @@ BLOCKS = {
     # one field only: D − 1, more than the charges
     "linear 1-3-3-1": (lambda: chain(1, 3, 3, 1), 1, "mse", 15, 14, 12),
     "ReLU 3-4-2": (lambda: chain(3, 4, 2, act=nn.ReLU, bias=True), 3, "mse", 26, 4, 4),
+    # at the first random point of each a unit is dead, and its parameters are conserved too
+    "ReLU 1-3-1": (lambda: chain(1, 3, 1, act=nn.ReLU, bias=True), 1, "mse", 10, 3, 3),
+    "ReLU 3-4-3-2": (lambda: chain(3, 4, 3, 2, act=nn.ReLU), 3, "mse", 30, 7, 7),
     "GELU 3-4-2": (lambda: chain(3, 4, 2, act=nn.GELU), 3, "mse", 20, 0, 0),
     "softmax head": (lambda: nn.Linear(3, 4), 3, "cross-entropy", 16, 4, 4),
     "attention": (lambda: Attention(3, 2), (3, 3), "mse", 24, 6, 6),

@@ -39,6 +39,7 @@ SMALL = 1e-5  # up to which it is there only just
 SPARE = 10  # fields beyond the number of parameters
 LEVELS = 5
 DOUBLINGS = 4
+POINTS = 10  # further random parameters, where charges do not explain all
 CHUNK = 64  # fields at a time
 Loss = Literal["mse", "cross-entropy"]
 
@@ -178,27 +179,41 @@ def _count(
     model: nn.Module, batch: Batch, loss: str, known: list[Symmetry], seed: int
 ) -> Completeness:
     generator = torch.Generator().manual_seed(seed)
-    point = _Point(model, batch, loss, generator)
+    made = _settle(_Point(model, batch, loss, generator), known)
+    if made.complete:
+        return made
+    # Where a unit is dead, or never off, more is conserved: there, not elsewhere.
+    points = [_Point(model, batch, loss, generator) for _ in range(POINTS)]
+    ranks = [_measure(point, known, made.inputs, levels=1).ranks[0] for point in points]
+    again = _measure(points[int(np.argmax(ranks))], known, 4 * made.inputs)
+    return again if again.conserved < made.conserved else made
+
+
+def _settle(point: _Point, known: list[Symmetry]) -> Completeness:
+    """Double the inputs until the count stays: with too few more is conserved, on those inputs."""
+    made = _measure(point, known, max(8, -(-2 * point.size // point.outputs)))
+    for _ in range(DOUBLINGS - 1):
+        if made.complete:
+            break
+        before, made = made, _measure(point, known, 2 * made.inputs)
+        if made.conserved == before.conserved:
+            break
+    return made
+
+
+def _measure(
+    point: _Point, known: list[Symmetry], samples: int, levels: int = LEVELS
+) -> Completeness:
     explained = _rank(_slopes(known, point.point))
-    samples = 0
-    last: Completeness | None = None
-    for _ in range(DOUBLINGS):
-        samples = 2 * samples or max(8, -(-2 * point.size // point.outputs))
-        fields = point.fields(samples)
-        ranks, spectrum = _grow(fields, point, explained, generator)
-        made = Completeness(point.size, np.array(ranks), explained, samples, spectrum)
-        if made.unexplained < 0:
-            raise LawscopeError(
-                f"Brackets of this block leave {many(made.conserved, 'conserved function')}, and "
-                f"{many(explained, 'charge')} are verified: torch's higher derivatives of one of "
-                "its functions are wrong; write that function out step by step."
-            )
-        # With too few inputs more is conserved: on that data, not by the block.
-        if made.complete or (last is not None and made.conserved == last.conserved):
-            return made
-        last = made
-    assert last is not None
-    return last
+    ranks, spectrum = _grow(point.fields(samples), point, explained, levels)
+    made = Completeness(point.size, np.array(ranks), explained, samples, spectrum)
+    if made.unexplained < 0:
+        raise LawscopeError(
+            f"Brackets of this block leave {many(made.conserved, 'conserved function')}, and "
+            f"{many(explained, 'charge')} are verified: torch's higher derivatives of one of "
+            "its functions are wrong; write that function out step by step."
+        )
+    return made
 
 
 class _Point:
@@ -214,7 +229,7 @@ class _Point:
         self.fixed = {n: _double(v.detach()) for n, v in rest if n not in takes}
         scales = [float(value.double().square().mean().sqrt()) or 0.5 for value in takes.values()]
         drawn = [
-            scale * self._draw(value.numel())
+            scale * self.draw(value.numel())
             for scale, value in zip(scales, takes.values(), strict=True)
         ]
         self.theta = torch.cat(drawn)
@@ -222,7 +237,7 @@ class _Point:
         self.point = self.unpack(self.theta)
         self.outputs = self.run(self.theta, batch.map(_double)).numel() // batch.size
 
-    def _draw(self, *shape: int) -> Tensor:
+    def draw(self, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
 
     def unpack(self, theta: Tensor) -> dict[str, Tensor]:
@@ -245,7 +260,7 @@ class _Point:
         def more(tensor: Tensor) -> Tensor:
             shape = (samples, *tensor.shape[1:])
             if tensor.is_floating_point():
-                return self._draw(*shape)
+                return self.draw(*shape)
             picked = torch.randint(0, len(tensor), (samples,), generator=self.generator)
             mixed = tensor[picked].flatten()
             order = torch.randperm(len(mixed), generator=self.generator)
@@ -261,7 +276,7 @@ class _Point:
 
 
 class _NormsWrittenOut(TorchFunctionMode):
-    """Compute norms step by step: of its own, torch gives wrong third derivatives (2.9)."""
+    """Compute norms step by step: of its own, torch gives wrong third derivatives (2.13)."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -335,14 +350,14 @@ def _grow(
     field: Callable[[Tensor, Tensor], Tensor],
     point: _Point,
     explained: int,
-    generator: torch.Generator,
+    levels: int,
 ) -> tuple[list[int], FloatArray]:
     """Return the rank of brackets of up to 1, 2, … fields, and the last spectrum."""
     rows, ranks = torch.zeros(0, point.size, dtype=torch.float64), list[int]()
     spectrum = torch.zeros(0)
-    for level in range(1, LEVELS + 1):
+    for level in range(1, levels + 1):
         shape = (point.size + SPARE, level, point.count)
-        c = torch.randn(shape, generator=generator, dtype=torch.float64)
+        c = point.draw(*shape)
         nested = vmap(lambda each: _nest(field, point.theta, each), chunk_size=CHUNK)
         try:
             made, terms = nested(c)

@@ -188,10 +188,9 @@ def per_sample_gradients(model: nn.Module, source: Source, loss: Loss) -> Iterat
             with function.running():
                 function.check()
         double = function.as_double(fitted)
-        for rows in blocks_of(batch.size, function.weights, MEMORY):
-            with function.running():
-                found = function.loss_gradients_of(take(double, slice(rows.start, rows.stop)))
-            yield found
+        with function.running():
+            for rows in blocks_of(batch.size, function.weights, MEMORY):
+                yield function.loss_gradients_of(take(double, slice(rows.start, rows.stop)))
 
 
 def _sides(one: Symmetry, squares: Weights) -> Tensor:

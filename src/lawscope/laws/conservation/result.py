@@ -104,7 +104,8 @@ class Symmetries(Result):
         tables = [Table("Symmetries", columns, rows, words=3, main=True)] if rows else []
         absent = [[one.kind, one.where, one.why] for one in self.missing]
         if absent:
-            tables.append(Table("Not found", ["kind", "where", "why"], absent, words=3))
+            columns = ["kind", "where", "why"]
+            tables.append(Table("Not found", columns, absent, words=3, main=not rows))
         frozen = [one.where for one in self.found if one.continuous and not one.trainable]
         findings = [
             f"The charge of {where} is not conserved: a part is frozen." for where in frozen
