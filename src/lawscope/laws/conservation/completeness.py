@@ -401,7 +401,10 @@ def _nest(
     def inner(at: Tensor) -> tuple[Tensor, Tensor]:
         return _nest(field, at, c[1:])
 
-    within, along, terms = jvp(inner, (theta,), (outer(theta),), has_aux=True)
+    # Torch's stub leaves out the third value, which has_aux= adds.
+    within, along, terms = jvp(  # type: ignore[misc]
+        inner, (theta,), (outer(theta),), has_aux=True
+    )
     against = jvp(outer, (theta,), (within,))[1]
     cancelled = (terms / within.norm()).clamp_min(1)
     return along - against, (along.norm() + against.norm()) * cancelled
