@@ -69,6 +69,44 @@ class Dense(nn.Module):
         return self.h(torch.relu(self.c(both)).mean((2, 3)))
 
 
+class DenseNorm(nn.Module):
+    """Normalises what two convolutions make side by side, as DenseNet does."""
+
+    def __init__(self):
+        super().__init__()
+        self.c0, self.n1 = nn.Conv2d(3, 4, 3, 1, 1), nn.BatchNorm2d(4)
+        self.c1, self.n2 = nn.Conv2d(4, 2, 3, 1, 1), nn.BatchNorm2d(6)
+        self.h = nn.Linear(6, 2)
+
+    def forward(self, x):
+        a = self.c0(x)
+        both = torch.cat([a, self.c1(torch.relu(self.n1(a)))], 1)
+        return self.h(torch.relu(self.n2(both)).mean((2, 3)))
+
+
+class Cosine(nn.Module):
+    """Logits are cosines of features and rows of the head."""
+
+    def __init__(self):
+        super().__init__()
+        self.f, self.h = nn.Linear(6, 5), nn.Linear(5, 3, bias=False)
+
+    def forward(self, x):
+        turn = nn.functional.normalize
+        return 10 * nn.functional.linear(turn(torch.relu(self.f(x))), turn(self.h.weight))
+
+
+class Parallel(nn.Module):
+    """Adds the outputs of two layers, each with its bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.h = nn.Linear(6, 5), nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.h(torch.tanh(self.a(x) + self.b(x)))
+
+
 class LowRank(nn.Module):
     """A layer with a low-rank addition, as LoRA has it."""
 

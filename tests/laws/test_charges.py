@@ -105,6 +105,34 @@ def test_the_recursion_is_exact(name, split):
     assert (history.drift[-1, :2] > 1e-6).all()
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+def test_biases_that_are_added_keep_their_difference(name):
+    torch.manual_seed(0)
+    model = nets.Parallel().double()
+    groups = [
+        {"params": model.a.parameters(), "lr": 0.02, "weight_decay": 0.1},
+        {"params": [*model.b.parameters(), *model.h.parameters()]},
+    ]
+    history = train(model, torch.optim.SGD(groups, **{"lr": 0.05, **SETTINGS[name]}))
+    place = history.names.index("translation a.bias − b.bias")
+    assert history.error[:, place].max() < 1e-13
+    assert history.drift[-1, place] > 1e-3  # decay is on one of them
+
+
+def test_a_training_that_diverges_is_said():
+    torch.manual_seed(0)
+    model = nets.mlp().double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e6)
+    with ls.ChargeLedger(model, optimizer, every=1) as ledger:
+        for _ in range(20):
+            optimizer.zero_grad()
+            model(X).square().sum().backward()
+            optimizer.step()
+    history = ledger.history()
+    assert not history.exact
+    assert "diverged" in str(history)
+
+
 def test_a_wrong_gradient_is_seen():
     """The ledger is not a copy of the measurement: a penalty that it does not know breaks it."""
     torch.manual_seed(0)
@@ -207,5 +235,8 @@ def test_what_cannot_be_kept_is_said():
     found = ls.find_symmetries(model, X)
     with ls.ChargeLedger(model, optimizer, symmetries=found) as ledger:
         assert "frozen" in " ".join(ledger.notes)
+    frozen = ls.charges(model, symmetries=found)
+    assert "1 of them not conserved" in str(frozen)
+    assert "a part is frozen" in " ".join(frozen.section().findings)
     with pytest.raises(ls.LawscopeError, match="find the symmetries of this model again"):
         ls.charges(nets.Gated(), symmetries=found)

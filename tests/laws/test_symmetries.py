@@ -24,22 +24,28 @@ HEAD = {T: 2}  # a softmax head shifts by its weight and by its bias
 CASES = {
     "mlp": (nets.mlp, nets.inputs, {R: 1, D: 1, F: 1, P: 2, **HEAD}),
     "vgg": (nets.vgg, nets.images, {R: 2, P: 3, **HEAD}),  # ReLU6 is not homogeneous
-    "resnet": (nets.resnet, nets.images, {R: 4, P: 4, **HEAD}),
+    # In the projection block the shifts of two norms are added.
+    "resnet": (nets.resnet, nets.images, {R: 4, P: 4, T: 3}),
     "dense": (nets.Dense, nets.images, {R: 3, P: 3, **HEAD}),
+    "dense norm": (nets.DenseNorm, nets.images, {R: 2, P: 2, **HEAD}),
+    # Rows of the head, and the layer of the features as a whole.
+    "cosine": (nets.Cosine, nets.inputs, {S: 2, P: 1}),
+    "parallel": (nets.Parallel, nets.inputs, {F: 1, P: 1, T: 3}),
     "low rank": (nets.LowRank, nets.inputs, {D: 1, P: 1, **HEAD}),
     "gated": (nets.Gated, nets.inputs, {R: 1, P: 1, **HEAD}),  # up-down; not gate-down
     "fused gate": (nets.FusedGate, nets.inputs, {R: 2, P: 1, **HEAD}),
     "bare": (nets.Bare, nets.inputs, {R: 2, T: 1}),
     "depthwise": (nets.depthwise, nets.images, {R: 2, D: 1, **HEAD}),
     "tied": (nets.tied, nets.inputs, {R: 1, P: 1, **HEAD}),
-    # Two heads, Q·K and V·O; ReLU in the middle, norm2 to the head.
-    "encoder": (nets.Encoder, nets.images, {D: 4, R: 2, P: 1, **HEAD}),
-    # Per block: two norms to their readers, 2 heads × (QK, VO), 4 shifts into norms; positions.
-    "gpt2": (nets.gpt2, nets.ids, {R: 4, D: 8, T: 9, P: 2}),
+    # Two heads, Q·K and V·O; ReLU in the middle, norm2 to the head; the bias of keys.
+    "encoder": (nets.Encoder, nets.images, {D: 4, R: 2, P: 1, T: 3}),
+    # Per block: two norms to their readers, 2 heads × (QK, VO), 4 shifts into norms, the bias of
+    # keys; positions, and tokens against positions.
+    "gpt2": (nets.gpt2, nets.ids, {R: 4, D: 8, T: 12, P: 2}),
     # Three norms, up-down, two key heads of rotary pairs; V·O of two key heads.
     "llama": (nets.llama, nets.ids, {R: 6, D: 2, T: 1, P: 1}),
-    # o_proj and fc2 by weight and bias, the bias of the patches, the head.
-    "vit": (nets.vit, nets.images, {R: 3, D: 4, T: 7, P: 1}),
+    # o_proj and fc2 by weight and bias, the biases of patches and of keys, the head.
+    "vit": (nets.vit, nets.images, {R: 3, D: 4, T: 8, P: 1}),
 }
 
 
@@ -76,6 +82,25 @@ def test_the_group_reaches_all_parameters_it_needs_in_a_concatenation():
     by_place = {one.where: one for one in found.of(R)}
     (reader,) = [leg for leg in by_place["b → c"].legs if leg.sign < 0]
     assert (reader.parameter, reader.axis, reader.start) == ("c.weight", 1, 4)
+
+
+def test_units_behind_a_concatenation_are_exchanged_with_the_layer_that_makes_them():
+    found = ls.find_symmetries(nets.shaken(nets.DenseNorm()), nets.images())
+    by_place = {one.where: one for one in found.of(P)}
+    (slice_of_norm,) = [leg for leg in by_place["c1 → n2"].legs if leg.parameter == "n2.weight"]
+    assert (slice_of_norm.start, by_place["c1 → n2"].units) == (4, 2)
+    assert {"c0.weight", "n1.bias", "n2.running_var"} <= set(by_place["n1 → c1"].parameters)
+
+
+def test_a_bias_in_front_of_batch_norm_is_free_in_training():
+    found = ls.find_symmetries(nets.DenseNorm().train(), nets.images(), mode="train")
+    assert [one.parameters for one in found.of(T)][:2] == [("c0.bias",), ("c1.bias",)]
+
+
+def test_weight_norm_and_similarity_functions_are_seen():
+    normed = nn.utils.parametrizations.weight_norm(nn.Linear(6, 5))
+    (one,) = ls.find_symmetries(nn.Sequential(normed, nn.Tanh()), nets.inputs()).of(S)
+    assert one.parameters == ("0.parametrizations.weight.original1",)
 
 
 def test_batch_norm_in_training_makes_weights_scale_invariant_up_to_epsilon():

@@ -268,6 +268,20 @@ def test_what_vmap_cannot_run_goes_sample_by_sample():
     ]
 
 
+def test_data_without_labels_is_enough_for_a_loss_of_the_output():
+    def energy(output, labels):
+        assert labels is None
+        return output.square().mean()
+
+    found = ls.noise_equilibrium(network(), [X[:20], X[20:]], energy)
+    assert found.samples == len(X)
+    labelled = ls.noise_equilibrium(network(), (X, Y), lambda output, _: output.square().mean())
+    assert found.places[0].scale == pytest.approx(labelled.places[0].scale, rel=1e-10)
+    moved = ls.teleport(network(), [X[:20], X[20:]], "noise-equilibrium", loss=energy)
+    assert moved.noise[1] < moved.noise[0]
+    assert moved.plot() is not None
+
+
 def test_what_is_missing_ends_in_a_sentence():
     with pytest.raises(ls.LawscopeError, match="loss="):
         ls.teleport(network(), (X, Y), "noise-equilibrium")

@@ -159,3 +159,15 @@ def test_mistakes_are_sentences(mistake):
     build, given, sentence = MISTAKES[mistake]
     with pytest.raises(ls.LawscopeError, match=sentence):
         ls.impose_symmetry(build(), **given)
+
+
+def test_a_diverged_training_is_said_and_nothing_is_undone():
+    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+    imposed = ls.impose_symmetry(model, "low-rank")
+    with torch.no_grad():
+        model[2].parametrizations.weight.original0.fill_(torch.nan)
+    for ask in (imposed.table, imposed.undo):
+        with pytest.raises(ls.LawscopeError, match="layer '2' is NaN or infinite"):
+            ask()
+    assert len(imposed.layers) == 2
+    assert torch.nn.utils.parametrize.is_parametrized(model[0])

@@ -487,8 +487,16 @@ def compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
     if batch.tokens is not None:
         logits = logits.flatten(0, 1)[batch.tokens.rows.to(logits.device)]
         labels = batch.tokens.targets[:, 0]
-    with explain_errors("loss", tuple(logits.shape)):
-        value: object = loss(logits, None if labels is None else labels.to(logits.device))
+    try:
+        with explain_errors("loss", tuple(logits.shape)):
+            value: object = loss(logits, None if labels is None else labels.to(logits.device))
+    except LawscopeError as error:
+        if labels is not None:
+            raise
+        raise LawscopeError(
+            "The data has no labels, and the loss cannot do without; pass (x, y) pairs, or a loss "
+            f"of the output alone, which gets None for labels. {error}"
+        ) from error
     if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
         what = f"a {type(value).__name__}"
         if isinstance(value, Tensor):

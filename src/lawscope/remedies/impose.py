@@ -95,7 +95,7 @@ class ImposedSymmetry:
 
         rows = []
         for name in self.layers:
-            weight = self._module(name).weight.detach()
+            weight = self._weight(name)
             small = weight.abs() <= threshold * weight.abs().max()
             rows.append((name, weight.numel(), int(small.sum()), _rank_of(weight, threshold)))
         return pd.DataFrame(rows, columns=["layer", "weights", "zeros", "rank"])
@@ -113,12 +113,14 @@ class ImposedSymmetry:
             low rank. :func:`lawscope.compress` removes units whose weights are all zero.
 
         Raises:
-            LawscopeError: the threshold is not a share, or all was undone before.
+            LawscopeError: the threshold is not a share, weights are NaN, or all was undone before.
         """
         if not isinstance(threshold, int | float) or not 0 <= threshold < 1:
             raise LawscopeError(f"threshold={threshold!r} is not a share from 0 to below 1.")
         if not self._before:
             raise LawscopeError("The symmetry was undone before.")
+        for name in self._before:
+            self._weight(name)
         for name, (old, u, v) in self._before.items():
             module = self._module(name)
             factors = module.parametrizations.weight
@@ -148,6 +150,16 @@ class ImposedSymmetry:
             return
         parent, _, own = name.rpartition(".")
         setattr(self.model.get_submodule(parent), own, pair)
+
+    def _weight(self, name: str) -> Tensor:
+        """Return the weight of a layer; refuse one that training has made NaN or infinite."""
+        weight: Tensor = self._module(name).weight.detach()
+        if not bool(weight.isfinite().all()):
+            raise LawscopeError(
+                f"The weight of layer '{name}' is NaN or infinite: training diverged. Train again "
+                "with a smaller learning rate."
+            )
+        return weight
 
     def _module(self, name: str) -> Any:
         return self.model.get_submodule(name)

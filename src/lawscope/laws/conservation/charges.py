@@ -26,7 +26,7 @@ FORMULAS: dict[str, str] = {
     "rescaling": "Σ|w_in|² + b² − Σ|w_out|² per unit",
     "double rotation": "W Wᵀ − UᵀU",
     "scale invariance": "|w|²",
-    "translation": "Σ w over what moves together",
+    "translation": "Σ w over what moves together, less what moves the other way",
 }
 
 
@@ -103,6 +103,11 @@ class Charges(Result):
             headline=str(self),
             charts=[bars] if rows else [],
             tables=[table] if rows else [],
+            findings=[
+                f"The charge of {one.where} is not conserved: a part is frozen."
+                for one in self.charges
+                if not one.conserved
+            ],
             papers=("conserved", "neural_mechanics"),
             about=[f"{kind.capitalize()}: C = {FORMULAS[kind]}." for kind in kinds],
         )
@@ -111,7 +116,9 @@ class Charges(Result):
         numbers = sum(one.values.size for one in self.charges)
         if not self.charges:
             return "no continuous symmetry, and so no charge"
-        return f"{many(len(self.charges), 'charge')} with {many(numbers, 'number')}"
+        frozen = sum(not one.conserved for one in self.charges)
+        note = f", {frozen} of them not conserved, since a part is frozen" if frozen else ""
+        return f"{many(len(self.charges), 'charge')} with {many(numbers, 'number')}{note}"
 
 
 def _rms(charge: Charge) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,6 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, jvp, vmap
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 
 from lawscope.arrays import FloatArray, IntArray
 from lawscope.capture.outputs import main_tensor
@@ -31,11 +34,12 @@ if TYPE_CHECKING:
 
 MOST = 2200  # parameters: the singular values of a matrix of that size take seconds
 ZERO = 1e-11  # relative singular value up to which a direction is not there
-COMMUTE = 1e-12  # size of a bracket relative to its terms that is rounding
+COMMUTE = 1e-10  # size of a bracket relative to its terms that is rounding
 SMALL = 1e-5  # up to which it is there only just
 SPARE = 10  # fields beyond the number of parameters
 LEVELS = 5
 DOUBLINGS = 4
+POINTS = 10  # further random parameters, where charges do not explain all
 CHUNK = 64  # fields at a time
 Loss = Literal["mse", "cross-entropy"]
 
@@ -166,28 +170,50 @@ def completeness(
     usable = [one for one in found.continuous if one.trainable]
     known = [one for one in usable if loss != "mse" or one.condition != SOFTMAX]
     session = Session(model, as_source(example))
-    return session.look(lambda network, batch: _count(network, batch, loss, known, seed))
+    # Fused attention has no forward derivative.
+    with sdpa_kernel(SDPBackend.MATH), _NormsWrittenOut():
+        return session.look(lambda network, batch: _count(network, batch, loss, known, seed))
 
 
 def _count(
     model: nn.Module, batch: Batch, loss: str, known: list[Symmetry], seed: int
 ) -> Completeness:
     generator = torch.Generator().manual_seed(seed)
-    point = _Point(model, batch, loss, generator)
+    made = _settle(_Point(model, batch, loss, generator), known)
+    if made.complete:
+        return made
+    # Where a unit is dead, or never off, more is conserved: there, not elsewhere.
+    points = [_Point(model, batch, loss, generator) for _ in range(POINTS)]
+    ranks = [_measure(point, known, made.inputs, levels=1).ranks[0] for point in points]
+    again = _measure(points[int(np.argmax(ranks))], known, 4 * made.inputs)
+    return again if again.conserved < made.conserved else made
+
+
+def _settle(point: _Point, known: list[Symmetry]) -> Completeness:
+    """Double the inputs until the count stays: with too few more is conserved, on those inputs."""
+    made = _measure(point, known, max(8, -(-2 * point.size // point.outputs)))
+    for _ in range(DOUBLINGS - 1):
+        if made.complete:
+            break
+        before, made = made, _measure(point, known, 2 * made.inputs)
+        if made.conserved == before.conserved:
+            break
+    return made
+
+
+def _measure(
+    point: _Point, known: list[Symmetry], samples: int, levels: int = LEVELS
+) -> Completeness:
     explained = _rank(_slopes(known, point.point))
-    samples = 0
-    last: Completeness | None = None
-    for _ in range(DOUBLINGS):
-        samples = 2 * samples or max(8, -(-2 * point.size // point.outputs))
-        fields = point.fields(samples)
-        ranks, spectrum = _grow(fields, point, explained, generator)
-        made = Completeness(point.size, np.array(ranks), explained, samples, spectrum)
-        # With too few inputs more is conserved: on that data, not by the block.
-        if made.complete or (last is not None and made.conserved == last.conserved):
-            return made
-        last = made
-    assert last is not None
-    return last
+    ranks, spectrum = _grow(point.fields(samples), point, explained, levels)
+    made = Completeness(point.size, np.array(ranks), explained, samples, spectrum)
+    if made.unexplained < 0:
+        raise LawscopeError(
+            f"Brackets of this block leave {many(made.conserved, 'conserved function')}, and "
+            f"{many(explained, 'charge')} are verified: torch's higher derivatives of one of "
+            "its functions are wrong; write that function out step by step."
+        )
+    return made
 
 
 class _Point:
@@ -203,7 +229,7 @@ class _Point:
         self.fixed = {n: _double(v.detach()) for n, v in rest if n not in takes}
         scales = [float(value.double().square().mean().sqrt()) or 0.5 for value in takes.values()]
         drawn = [
-            scale * self._draw(value.numel())
+            scale * self.draw(value.numel())
             for scale, value in zip(scales, takes.values(), strict=True)
         ]
         self.theta = torch.cat(drawn)
@@ -211,7 +237,7 @@ class _Point:
         self.point = self.unpack(self.theta)
         self.outputs = self.run(self.theta, batch.map(_double)).numel() // batch.size
 
-    def _draw(self, *shape: int) -> Tensor:
+    def draw(self, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
 
     def unpack(self, theta: Tensor) -> dict[str, Tensor]:
@@ -234,7 +260,7 @@ class _Point:
         def more(tensor: Tensor) -> Tensor:
             shape = (samples, *tensor.shape[1:])
             if tensor.is_floating_point():
-                return self._draw(*shape)
+                return self.draw(*shape)
             picked = torch.randint(0, len(tensor), (samples,), generator=self.generator)
             mixed = tensor[picked].flatten()
             order = torch.randperm(len(mixed), generator=self.generator)
@@ -249,18 +275,89 @@ class _Point:
         return grad(value)
 
 
+class _NormsWrittenOut(TorchFunctionMode):
+    """Compute norms step by step: of its own, torch gives wrong third derivatives (2.13)."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return _NORMS.get(func, func)(*args, **(kwargs or {}))
+
+
+def _layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    axes = tuple(range(-len(normalized_shape), 0))
+    return _scale(_standardise(x, axes, eps), weight, bias, tuple(normalized_shape))
+
+
+def _batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    shape = (1, -1, *[1] * (x.dim() - 2))
+    if not training and running_mean is not None and running_var is not None:
+        made = (x - running_mean.view(shape)) / (running_var.view(shape) + eps).sqrt()
+    else:
+        made = _standardise(x, (0, *range(2, x.dim())), eps)
+    return _scale(made, weight, bias, shape)
+
+
+def _instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    if not use_input_stats:
+        return _batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
+    shape = (1, -1, *[1] * (x.dim() - 2))
+    return _scale(_standardise(x, tuple(range(2, x.dim())), eps), weight, bias, shape)
+
+
+def _standardise(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
+    centred = x - x.mean(axes, keepdim=True)
+    return centred / (centred.square().mean(axes, keepdim=True) + eps).sqrt()
+
+
+def _scale(x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]) -> Tensor:
+    scaled = x if weight is None else x * weight.view(shape)
+    return scaled if bias is None else scaled + bias.view(shape)
+
+
+_NORMS: dict[Any, Callable[..., Tensor]] = {
+    functional.layer_norm: _layer_norm,
+    functional.batch_norm: _batch_norm,
+    functional.instance_norm: _instance_norm,
+}
+
+
 def _grow(
     field: Callable[[Tensor, Tensor], Tensor],
     point: _Point,
     explained: int,
-    generator: torch.Generator,
+    levels: int,
 ) -> tuple[list[int], FloatArray]:
     """Return the rank of brackets of up to 1, 2, … fields, and the last spectrum."""
     rows, ranks = torch.zeros(0, point.size, dtype=torch.float64), list[int]()
     spectrum = torch.zeros(0)
-    for level in range(1, LEVELS + 1):
+    for level in range(1, levels + 1):
         shape = (point.size + SPARE, level, point.count)
-        c = torch.randn(shape, generator=generator, dtype=torch.float64)
+        c = point.draw(*shape)
         nested = vmap(lambda each: _nest(field, point.theta, each), chunk_size=CHUNK)
         try:
             made, terms = nested(c)
@@ -289,7 +386,11 @@ def _grow(
 def _nest(
     field: Callable[[Tensor, Tensor], Tensor], theta: Tensor, c: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return [X₁, [X₂, … X_k]] at θ, with a row of c for each field, and the size of its terms."""
+    """Return [X₁, [X₂, … X_k]] at θ, with a row of c for each field, and the size of its terms.
+
+    The terms of a bracket within count too: of fields that commute it is rounding, whose size
+    relative to its own terms says nothing.
+    """
     if len(c) == 1:
         made = field(theta, c[0])
         return made, made.norm()
@@ -297,12 +398,16 @@ def _nest(
     def outer(at: Tensor) -> Tensor:
         return field(at, c[0])
 
-    def inner(at: Tensor) -> Tensor:
-        return _nest(field, at, c[1:])[0]
+    def inner(at: Tensor) -> tuple[Tensor, Tensor]:
+        return _nest(field, at, c[1:])
 
-    along = jvp(inner, (theta,), (outer(theta),))[1]
-    against = jvp(outer, (theta,), (inner(theta),))[1]
-    return along - against, along.norm() + against.norm()
+    # Torch's stub leaves out the third value, which has_aux= adds.
+    within, along, terms = jvp(  # type: ignore[misc]
+        inner, (theta,), (outer(theta),), has_aux=True
+    )
+    against = jvp(outer, (theta,), (within,))[1]
+    cancelled = (terms / within.norm()).clamp_min(1)
+    return along - against, (along.norm() + against.norm()) * cancelled
 
 
 def _slopes(known: list[Symmetry], point: dict[str, Tensor]) -> Tensor:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from torch import nn
@@ -29,6 +30,9 @@ from lawscope.laws.conservation.symmetry import Kind, Leg, Symmetry
 
 NOT_SAME = "the output changes by {:.1e}"
 SOFTMAX = "under a cross-entropy loss on the output"
+NORMALISES = frozenset(
+    {"normalize", "norm", "vector_norm", "linalg_norm", "linalg_vector_norm", "cosine_similarity"}
+)
 EPSILON = "up to the norm's epsilon"
 
 
@@ -98,15 +102,21 @@ class Search:
         self.uses = Counter(name for o in self.network.operations for name in o.parameters)
         takes = dict(self.model.named_parameters())
         self.trainable = {name for name, value in takes.items() if value.requires_grad}
+        self.made_by = {writer.operation: writer for writer in self.network.writers}
+        self.homes = {w: i for i in self.network.interfaces() for w in i.writers}
+        self.key_biases: list[Symmetry] = []
 
     def run(self, mode: str) -> Symmetries:
-        interfaces = self.network.interfaces()
+        interfaces = list(dict.fromkeys(self.homes.values()))
         attentive = [i for i in interfaces if any(writer.multiplied for writer in i.writers)]
         plain = [i for i in interfaces if i not in attentive]
         self._try_plain(plain)
         self._try_norms(plain)
+        self._try_normalised(plain)
+        self._try_sums(plain)
         self._try_products(attentive)
         self._try_attention()
+        self.keep(self.key_biases, "")
         self._try_head(interfaces)
         names = dict.fromkeys(name for o in self.network.operations for name in o.parameters)
         order = {name: place for place, name in enumerate(names)}
@@ -141,11 +151,11 @@ class Search:
     def _try_plain(self, interfaces: Sequence[Interface]) -> None:
         """Try to turn, scale, flip and permute units that nothing multiplies."""
         rotations, scalings, flips, permutations = ([], [], [], [])
+        moved: set[Interface] = set()
         for place in self._places(interfaces):
             one = Symmetry("rescaling", place.name, place.legs, place.units)
-            legs = tuple(dict.fromkeys([*place.legs, *self._behind(place.writers)]))
-            if one.units > 1 and not any(map(self._is_row_norm, place.writers)):
-                permutations.append(replace(one, kind="permutation", legs=legs))
+            homes = [self.homes[writer] for writer in place.writers]
+            permutations += self._permute(homes, one.where, moved)
             activations = set().union(*(w.activations for w in place.writers))
             if not all(writer.homogeneous for writer in place.writers):
                 self.miss("rescaling", one.where, f"{_name(activations)} is not homogeneous")
@@ -159,6 +169,9 @@ class Search:
         scalings += [replace(one, kind="rescaling") for one in failed]
         failed = self.keep(scalings, NOT_SAME)
         self._try_flips(flips)
+        for interface in interfaces:
+            if interface not in moved and not interface.pinned:
+                permutations += self._permute([interface], self._name(interface), moved)
         # A turned interface has permutations among its rotations.
         self.keep([p for p in permutations if p.where not in turned], NOT_SAME)
 
@@ -174,6 +187,10 @@ class Search:
             for one in others:
                 self.miss(one.kind, one.where, f"{_name(set(activations))}, as at {first.where}")
 
+    def _name(self, interface: Interface) -> str:
+        names = name_layers(self.network.name(r.operation) for r in interface.readings)
+        return f"{interface.name} → {names}"
+
     def _is_gain(self, writer: Writer) -> bool:
         """Return whether a layer only scales its units, which keeps them from being mixed."""
         return all(len(self.network.shapes[leg.parameter]) == 1 for leg in writer.legs)
@@ -186,8 +203,7 @@ class Search:
             if isinstance(legs, str):
                 self.miss("rescaling", interface.name, legs)
                 continue
-            names = name_layers(self.network.name(r.operation) for r in interface.readings)
-            place = Place([f"{interface.name} → {names}"], legs, interface.writers)
+            place = Place([self._name(interface)], legs, interface.writers)
             for other in [p for p in places if set(p.legs) & set(legs) and p.units == place.units]:
                 places.remove(other)
                 legs = tuple(dict.fromkeys([*other.legs, *place.legs]))
@@ -195,17 +211,65 @@ class Search:
             places.append(place)
         return places
 
-    def _behind(self, writers: Sequence[Writer]) -> Iterator[Leg]:
-        """Return what a BatchNorm's units come with: its statistics, and the layers it reads."""
-        for norm in writers:
-            operation = self.network.operations[norm.operation]
-            if not self._is_batch_norm(operation):
+    def _permute(
+        self, homes: Sequence[Interface], where: str, moved: set[Interface]
+    ) -> list[Symmetry]:
+        """Return the exchange of units, also of all that BatchNorms take them from or hand them to.
+
+        Interfaces that are exchanged along with them are added to ``moved``. There is none where
+        something else normalises or mixes units on the way.
+        """
+        units = homes[0].writers[0].units
+        todo, done, legs = [(home, 0) for home in homes], set[tuple[Interface, int]](), list[Leg]()
+        while todo:
+            interface, first = todo.pop()
+            if (interface, first) in done:
                 continue
-            names = (f"{operation.path}.running_{what}" for what in ("mean", "var"))
-            yield from (Leg(name, 0) for name in names if name in self.probe.buffers)
-            for writer in self.network.writers:
-                if any(reading.operation == norm.operation for reading in writer.readings):
-                    yield from writer.legs
+            done.add((interface, first))
+            if interface.pinned or any(map(self._is_row_norm, interface.writers)):
+                return []
+            here = [leg for writer in interface.writers for leg in writer.legs]
+            here += self.network.added(interface)
+            for writer in interface.writers:
+                if not self._is_batch_norm(operation := self.network.operations[writer.operation]):
+                    continue
+                names = (f"{operation.path}.running_{what}" for what in ("mean", "var"))
+                here += [Leg(name, 0) for name in names if name in self.probe.buffers]
+                behind = self._find_feeders(writer, first, units)
+                if behind is None:
+                    return []
+                todo += behind
+            for reading in interface.readings:
+                norm = self.made_by.get(reading.operation)
+                if norm and self._is_batch_norm(self.network.operations[norm.operation]):
+                    todo.append((self.homes[norm], reading.start + first))
+                elif (leg := self.network.reader(reading)) is not None:
+                    here.append(leg)
+                else:
+                    return []
+            legs += [replace(leg, start=leg.start + first * leg.stride) for leg in here]
+        moved |= {interface for interface, _ in done}
+        if units < 2:
+            return []
+        return [Symmetry("permutation", where, tuple(dict.fromkeys(legs)), units)]
+
+    def _find_feeders(
+        self, norm: Writer, first: int, units: int
+    ) -> list[tuple[Interface, int]] | None:
+        """Return what writes some units of a BatchNorm, and where; None where several do in part.
+
+        A concatenation before it has units of several layers.
+        """
+        found = []
+        for writer in self.network.writers:
+            for reading in writer.readings:
+                begin, end = first - reading.start, first - reading.start + units
+                if reading.operation != norm.operation or end <= 0 or begin >= writer.units:
+                    continue
+                if begin < 0 or end > writer.units:
+                    return None
+                found.append((self.homes[writer], begin))
+        return found
 
     def _is_batch_norm(self, operation: Operation) -> bool:
         return isinstance(self.network.module(operation), nn.modules.batchnorm._BatchNorm)
@@ -250,6 +314,11 @@ class Search:
                     units = 1
                 one = Symmetry("scale invariance", f"{writer.name} → {names}", legs, units)
                 scales.append(replace(one, condition=EPSILON))
+            if per_unit and self.model.training:  # the mean over a batch takes biases away
+                constants = [leg for writer in interface.writers for leg in writer.constants]
+                for leg in constants:
+                    where, width = f"{leg.parameter} → {names}", interface.writers[0].units
+                    shifts.append(Symmetry("translation", where, (leg,), width))
             if not per_unit:
                 shifts += [s for w in interface.writers for s in self._shift(w, f" → {names}")]
         # Epsilon in the denominator breaks the scale invariance a little.
@@ -261,6 +330,46 @@ class Search:
             if residual > CLOSE:
                 self.miss(one.kind, one.where, NOT_SAME.format(residual))
         self.keep(shifts, "")
+
+    def _try_normalised(self, interfaces: Sequence[Interface]) -> None:
+        """Try to scale weights that a function normalises, and layers whose outputs it does."""
+        candidates = []
+        for interface in interfaces:
+            functions = set().union(*(w.functions for w in interface.writers)) & NORMALISES
+            writer = interface.writers[0]
+            if functions and len(interface.writers) == 1 and writer.homogeneous:
+                legs = tuple(self._whole(leg) for leg in writer.legs)
+                where = f"{writer.name} → {name_layers(sorted(functions))}"
+                candidates.append(Symmetry("scale invariance", where, legs, 1))
+        normalised = {
+            name
+            for operation in self.network.operations
+            for name in operation.parameters
+            if operation.function in NORMALISES or ".parametrizations." in name
+        }
+        for name in sorted(normalised):
+            shape = self.network.shapes[name]
+            if len(shape) > 1:
+                leg = Leg(name, 0)
+                candidates.append(Symmetry("scale invariance", name, (leg,), shape[0]))
+        self.keep(candidates, NOT_SAME)
+
+    def _try_sums(self, interfaces: Sequence[Interface]) -> None:
+        """Try to move a constant between biases that are added up: from one layer to the next."""
+        candidates = []
+        for interface in interfaces:
+            parallel: dict[frozenset[Reading], list[Leg]] = {}
+            for writer in interface.writers:
+                parallel.setdefault(frozenset(writer.readings), []).extend(writer.constants)
+            for legs in parallel.values():
+                for one, other in pairwise(legs):
+                    both = one, replace(other, sign=-1)
+                    where = f"{one.parameter} − {other.parameter}"
+                    candidates.append(
+                        Symmetry("translation", where, both, interface.writers[0].units)
+                    )
+        failed = self.keep(candidates, "")
+        self.keep([replace(one, condition=SOFTMAX) for one in failed], NOT_SAME)
 
     def _whole(self, leg: Leg) -> Leg:
         length = self.network.shapes[leg.parameter][leg.axis]
@@ -313,11 +422,19 @@ class Search:
             names = [f"{operation.path}.in_proj_weight", *small]
             query, key, value = ([Leg(n, 0, i * d) for n in names] for i in range(3))
             keys = [replace(leg, sign=-1) for leg in key]
+            self._note_key_bias(f"{operation.path} query · key", key, d)
             output = [Leg(f"{operation.path}.out_proj.weight", 1, sign=-1)]
             pairs = {"query · key": (query, keys), "value → out_proj": (output, value)}
             for what, (one, other) in pairs.items():
                 where = f"{operation.path} {what}"
                 self.keep(list(_heads(where, one, other, d, h, 1, "whole")), NOT_SAME)
+
+    def _note_key_bias(self, where: str, keys: Sequence[Leg], units: int) -> None:
+        """Propose to shift the bias of all keys, which the softmax over them does not see."""
+        for leg in keys:
+            if len(self.network.shapes[leg.parameter]) == 1:
+                legs = (replace(leg, sign=1),)
+                self.key_biases.append(Symmetry("translation", f"{where}, bias", legs, units))
 
     def _try_product(self, writers: Sequence[Writer]) -> None:
         functions = set().union(*(writer.functions for writer in writers))
@@ -386,6 +503,9 @@ class Search:
             both = {replace(leg, sign=1) for leg in (*wide_legs, *narrow_legs)}
             if not both & used and self._pair(where, wide_legs, many, narrow_legs, few, sizes):
                 used |= both
+                turned = self.found[-1].kind == "double rotation"  # a rotary bias is not the same
+                if turned and narrow_legs[0].sign < 0:
+                    self._note_key_bias(where, narrow_legs, few)
         if not used:
             where = " · ".join(part.name for part in parts)
             self.miss("double rotation", where, "no head or rotary pair turns freely")

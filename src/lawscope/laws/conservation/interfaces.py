@@ -38,6 +38,7 @@ class Writer:
     name: str
     units: int
     legs: tuple[Leg, ...]
+    constants: tuple[Leg, ...] = ()  # those that add the same for every sample: biases
     readings: set[Reading] = field(default_factory=set)
     meets: set[int] = field(default_factory=set)  # sums at which it meets other writers
     functions: set[str] = field(default_factory=set)  # what stands in between
@@ -142,7 +143,8 @@ class Network:
             legs = [Leg(n, 0) for n in operation.parameters if n.startswith(name)]
         else:
             return None
-        return Writer(position, self.name(position), units, tuple(legs))
+        constants = legs if operation.kind == "embedding" else legs[1:]
+        return Writer(position, self.name(position), units, tuple(legs), tuple(constants))
 
     def _scales(self, operation: Operation) -> bool:
         """Return whether a layer has a gain for each unit: a norm, LayerScale."""

@@ -68,7 +68,12 @@ class ChargeHistory(Result):
     @property
     def exact(self) -> bool:
         """Whether the recursion and the measured charges agree up to rounding."""
-        return self.worst <= self.tolerance
+        return self.worst <= self.tolerance and not self.diverged
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a charge is NaN or infinite."""
+        return not np.isfinite(self.drift).all()
 
     def table(self) -> pd.DataFrame:
         """Return one row per symmetry: drift and error at the end, and the largest error."""
@@ -106,6 +111,8 @@ class ChargeHistory(Result):
 
     def __str__(self) -> str:
         kept = f"{many(len(self.names), 'charge')} over {many(int(self.steps[-1]), 'step')}"
+        if self.diverged:
+            return f"{kept}: training diverged, the charges are not finite"
         if not np.isfinite(self.error).any():
             largest = float(self.drift[-1].max()) if self.names else 0.0
             return f"{kept} of {self.optimizer}: drift up to {number(largest)}, no exact recursion"
@@ -292,10 +299,8 @@ class ChargeLedger:
         return tuple(rate / rates[0] if rate != rates[0] else 1.0 for rate in rates)
 
     def _measure(self, one: Symmetry, ratios: Sequence[float], values: dict[str, Tensor]) -> Tensor:
-        """Return C = Σ a θ²/ρ, which is exact under learning rates ηρ; Σ w of a translation."""
-        if one.kind == "translation":
-            return one.charge(values)
-        return one.product(values, values, [1 / ratio for ratio in ratios])
+        """Return C = Σ a θ²/ρ, which is exact under learning rates ηρ; Σ a θ/ρ of a translation."""
+        return one.form(values, [1 / ratio for ratio in ratios])
 
     def _overlap(self, one: Symmetry) -> Tensor | float:
         """Return M = θᵀA b of buffers that are there already."""
@@ -346,15 +351,15 @@ class ChargeLedger:
         first = self.optimizer.state.get(self.parameters[one.legs[0].parameter], {})
         damped = first.get("momentum_buffer") is not None
         tau = 1.0 - float(group["dampening"]) if damped else 1.0
-        if one.kind == "translation":
-            self._shift(account, rate, mu, tau, decays[0], bool(group["nesterov"]))
-            return
-        # L = θᵀAΛθ
+        # L = θᵀAΛθ, or Σ aλθ of a translation
         even = len(set(decays)) == 1 and ratios == tuple(plain)
         if even:
             decay: Tensor | float = decays[0] * account.charge
         else:
-            decay = one.product(moves.values, moves.values, decays) if any(decays) else 0.0
+            decay = one.form(moves.values, decays) if any(decays) else 0.0
+        if one.kind == "translation":
+            self._shift(account, rate, mu, tau, decay, bool(group["nesterov"]))
+            return
         if mu == 0:
             g = moves.direction(one, "gradient")
             account.charge = account.charge - 2 * rate * decay
@@ -373,13 +378,17 @@ class ChargeLedger:
         account.overlap = overlap - rate * cross
 
     def _shift(
-        self, account: Account, rate: float, mu: float, tau: float, decay: float, nesterov: bool
+        self,
+        account: Account,
+        rate: float,
+        mu: float,
+        tau: float,
+        decay: Tensor | float,
+        nesterov: bool,
     ) -> None:
         """Take one step of a linear charge, which needs nothing of the gradient."""
-        buffer = mu * account.overlap + tau * decay * account.charge
-        slope = buffer
-        if mu == 0 or nesterov:
-            slope = decay * account.charge + mu * buffer
+        buffer = mu * account.overlap + tau * decay
+        slope = decay + mu * buffer if mu == 0 or nesterov else buffer
         account.charge = account.charge - rate * slope
         account.overlap = buffer
 

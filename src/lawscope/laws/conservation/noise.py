@@ -140,12 +140,13 @@ def noise_equilibrium(
 
     Args:
         model: any module, run in eval mode; it is left exactly as it was.
-        loader: labelled data.
-        loss: of outputs and labels, such as ``torch.nn.functional.cross_entropy``.
+        loader: data, with labels where the loss needs them.
+        loss: of outputs and labels, such as ``torch.nn.functional.cross_entropy``; of data without
+            labels it gets None for them.
         symmetries: of the network, found before.
 
     Raises:
-        LawscopeError: the data has no labels, or the network has no rescaling.
+        LawscopeError: the loss cannot be computed, or the network has no rescaling.
     """
     source = Source(loader)
     found = find_symmetries(model, as_raw(source.peek())) if symmetries is None else symmetries
@@ -181,18 +182,15 @@ def per_sample_gradients(model: nn.Module, source: Source, loss: Loss) -> Iterat
     session = Session(model, source)
     function: WeightFunction | None = None
     for batch in source:
-        if batch.labels is None:
-            raise LawscopeError("The data has no labels, which the loss needs; pass (x, y) pairs.")
         fitted = session.fit(batch)
         if function is None:
             function = WeightFunction(session.model, split(take(fitted, slice(LOOKED_AT))), loss)
             with function.running():
                 function.check()
         double = function.as_double(fitted)
-        for rows in blocks_of(batch.size, function.weights, MEMORY):
-            with function.running():
-                found = function.loss_gradients_of(take(double, slice(rows.start, rows.stop)))
-            yield found
+        with function.running():
+            for rows in blocks_of(batch.size, function.weights, MEMORY):
+                yield function.loss_gradients_of(take(double, slice(rows.start, rows.stop)))
 
 
 def _sides(one: Symmetry, squares: Weights) -> Tensor:

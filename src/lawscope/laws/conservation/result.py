@@ -20,7 +20,7 @@ EXPLAINED = {
     "rescaling": "Rescaling: a unit's incoming weights times c, its outgoing ones over c.",
     "double rotation": "Double rotation: any invertible matrix between two linear maps.",
     "scale invariance": "Scale invariance: weights in front of a norm, times c.",
-    "translation": "Translation: the same is added to a column of weights, or to all biases.",
+    "translation": "Translation: the same is added to weights, and taken from others or from none.",
     "sign flip": "Sign flip: a unit's incoming and outgoing weights, times −1.",
     "permutation": "Permutation: units change places; it is discrete, and has no charge.",
 }
@@ -104,7 +104,8 @@ class Symmetries(Result):
         tables = [Table("Symmetries", columns, rows, words=3, main=True)] if rows else []
         absent = [[one.kind, one.where, one.why] for one in self.missing]
         if absent:
-            tables.append(Table("Not found", ["kind", "where", "why"], absent, words=3))
+            columns = ["kind", "where", "why"]
+            tables.append(Table("Not found", columns, absent, words=3, main=not rows))
         frozen = [one.where for one in self.found if one.continuous and not one.trainable]
         findings = [
             f"The charge of {where} is not conserved: a part is frozen." for where in frozen

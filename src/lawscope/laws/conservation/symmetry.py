@@ -144,12 +144,20 @@ class Symmetry:
         """Return the Noether charge, float64.
 
         Rescaling |w_in|² + b² − |w_out|² per unit; double rotation W Wᵀ − UᵀU; scale invariance
-        |w|²; translation Σ w over the rows that move together.
+        |w|²; translation Σ w over what moves one way, less Σ w over what moves the other.
         """
-        if self.kind == "translation":
-            (leg,) = self.legs
-            return leg.view(parameters[leg.parameter], self.units).double().sum(1)
-        return self.product(parameters, parameters, [1.0] * len(self.legs))
+        return self.form(parameters, [1.0] * len(self.legs))
+
+    def form(self, values: Mapping[str, Tensor], weights: Sequence[float]) -> Tensor:
+        """Return the charge with a weight for every leg: Σ ±w of a translation, else xᵀA x."""
+        if self.kind != "translation":
+            return self.product(values, values, weights)
+        return torch.stack(
+            [
+                leg.sign * weight * leg.view(values[leg.parameter], self.units).double().sum(1)
+                for leg, weight in zip(self.legs, weights, strict=True)
+            ]
+        ).sum(0)
 
     def act(self, parameters: Mapping[str, Tensor], element: Tensor) -> None:
         """Let a group element change the parameters.
@@ -157,7 +165,7 @@ class Symmetry:
         Args:
             parameters: by name; overwritten.
             element: T, of shape (units, units), or its diagonal; the order of a permutation; for a
-                translation what is added to every unit.
+                translation what is added to every unit, with the sign of each leg.
         """
         permutes, inverse = not element.is_floating_point(), element
         if self.kind != "translation" and not permutes:
@@ -167,7 +175,7 @@ class Symmetry:
             value = parameters[leg.parameter]
             rows = leg.view(value, self.units)
             if self.kind == "translation":
-                changed = rows + element[:, None]
+                changed = rows + leg.sign * element[:, None]
             elif permutes:
                 changed = rows[element]
             else:

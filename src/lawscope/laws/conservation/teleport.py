@@ -16,7 +16,7 @@ from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Loss
 from lawscope.checks import checked
 from lawscope.data.batches import as_raw
-from lawscope.data.source import Source, as_source
+from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many, name_some, number
 from lawscope.laws.conservation.charges import check_fits
@@ -27,7 +27,7 @@ from lawscope.laws.conservation.result import Symmetries
 from lawscope.laws.conservation.steepest import climb
 from lawscope.laws.conservation.symmetry import Symmetry
 from lawscope.result import Result
-from lawscope.section import Section, Table
+from lawscope.section import Bars, Section, Table
 from lawscope.theory.equilibrium import geometric_mean
 
 if TYPE_CHECKING:
@@ -101,9 +101,18 @@ class Teleport(Result):
             if not (math.isnan(before) and math.isnan(after))
         ]
         table = Table("What changed", ["quantity", "before", "after"], rows, main=True)
+        changed = self.table()
+        bars = Bars(
+            "After over before",
+            list(changed.index),
+            (changed["after"] / changed["before"]).to_numpy(),
+            reference=1.0,
+            reference_label="as before",
+        )
         return Section(
             title="Teleport",
             headline=str(self),
+            charts=[bars],
             tables=[table],
             findings=self._find_facts(),
             about=[
@@ -164,7 +173,7 @@ def teleport(
 
     Args:
         model: changed in place; the momentum of an optimizer is not carried along.
-        loader: data to find symmetries with, and with labels where there is a loss.
+        loader: data to find symmetries with, and with labels where the loss needs them.
         target: where to.
         loss: of outputs and labels, the mean over a batch; for "noise-equilibrium" and "steepest",
             and to have gradient, sharpness and a stable step measured before and after.
@@ -185,7 +194,7 @@ def teleport(
     budget = BUDGET if budget is None else budget
     if not 1 <= budget < math.inf:
         raise LawscopeError(f"budget={budget!r} is not a number from 1: the norm it may have.")
-    source = as_source(loader)
+    source = Source([loader] if isinstance(loader, Tensor | dict) else loader)
     if loss is not None and source.read_once:
         raise LawscopeError(
             "The data is read several times; pass a list or a DataLoader instead of a generator."

@@ -72,8 +72,8 @@ def find_facts(result: Symmetry) -> list[str]:
     if mirrors:
         stay = sum(mirror.c0 > 0 for mirror in mirrors)
         facts.append(
-            f"Merged, the two most alike units would stay so in {count(stay)} of "
-            f"{many(len(mirrors), 'layer')} (c₀ > 0)."
+            f"If the two most alike units of a layer were merged, they would stay merged in "
+            f"{count(stay)} of {many(len(mirrors), 'layer')} (c₀ > 0)."
         )
     if result.unmirrored:
         facts.append(f"The loss across mirrors was not measured. {result.unmirrored}")
