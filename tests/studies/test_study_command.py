@@ -37,6 +37,11 @@ def test_run_show_figure_status_gc(lawscope, toys, inline_pool):
     assert code == 0, err
     assert "1 study, 3 claims: 3 not tried" in out
 
+    code, out, err = lawscope("keep", "lawscope-studies/toy/quick.smoke.json", "--out", "kept")
+    assert code == 0, err
+    assert "summary: kept/toy.smoke.json" in out
+    assert "loss: " in lawscope("show", "toy/quick", "--out", "kept")[1]
+
     for form, begin in (("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")):
         code, out, err = lawscope("figure", "toy/quick", "-o", f"fig.{form}")
         assert code == 0, err
@@ -107,6 +112,7 @@ def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(
         (("show", "toy/quick"), "There is no result of toy/quick in"),
         (("show", "toy/quick", "--preset", "nice"), "no preset 'nice'"),
         (("judge", "nothing.json"), "There are no results in nothing.json"),
+        (("keep", "nothing.json"), "There are no results in nothing.json"),
         (("figure", "toy/quick", "-o", "fig.gif"), "must end in .pdf, .png or .svg"),
         (("figure", "toy/quick", "-o", "fig.pdf"), "There is no result of toy/quick"),
     ],

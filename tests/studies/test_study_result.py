@@ -145,13 +145,16 @@ def test_a_result_is_put_into_the_summary_of_its_family(toys):
 
 def test_a_result_is_judged_by_what_its_own_run_departed_in(toys, monkeypatch):
     path = saved.save(result_of(), toys)
-    study = replace(find("toy/quick"), departures={"cpu": "settings of later"})
-    monkeypatch.setattr(saved, "find", lambda name: study)
+    study = find("toy/quick")
+    today = {**study.settings, "cpu": {**study.settings["cpu"], "epochs": 1}}
+    later = replace(study, departures={"cpu": "one epoch"}, settings=today)
+    monkeypatch.setattr(saved, "find", lambda name: later)
     (again,) = saved.judge_file(path)
     assert again.verdicts["the loss is negative"] == "does not hold"
-    later = saved.judge(replace(again, departure=None))
-    assert later.departure == "settings of later"
-    assert later.verdicts["the loss is negative"] == "open"
+    for result in (replace(again, settings=today["cpu"]), replace(again, departure=None)):
+        new = saved.judge(result)
+        assert new.departure == "one epoch"
+        assert new.verdicts["the loss is negative"] == "open"
 
 
 def test_the_summary_of_each_preset_has_a_file_of_its_own(toys):

@@ -181,7 +181,7 @@ def judge(result: StudyResult) -> StudyResult:
     A sentence whose evaluation raises makes the study a failed one; its numbers are kept.
     """
     study = find(result.name)
-    if result.departure is None:
+    if result.departure is None or result.settings == study.settings[result.preset]:
         result = replace(result, departure=study.departures.get(result.preset, ""))
     numbers = {p: dict(result.numbers[p]) for p in study.protocols if p in result.numbers}
     try:

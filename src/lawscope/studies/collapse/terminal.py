@@ -99,10 +99,11 @@ def draw_from(lab: Lab, training: Training) -> Numbers:
     epochs = sorted({kept[i * (len(kept) - 1) // (PICTURES - 1)] for i in range(PICTURES)})
     pictures = []
     for epoch in epochs:
-        *below, head = run.network(epoch).children()
+        layers: list[Any] = list(run.network(epoch).children())
         with torch.no_grad():
-            features = torch.nn.Sequential(*below)(x[few]).double()
-        pictures.append({"epoch": epoch, **in_plane(features, y[few], head.weight.double())})
+            features = torch.nn.Sequential(*layers[:-1])(x[few]).double()
+        weights = layers[-1].weight.double()
+        pictures.append({"epoch": epoch, **in_plane(features, y[few], weights)})
     return {"names": list(run.samples.class_names[:CORNERS]), "epochs": pictures}
 
 

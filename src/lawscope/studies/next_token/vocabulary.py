@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from lawscope.errors import LawscopeError
 from lawscope.studies.figures import COLOURS, FAINT, grid, plain_axis
@@ -62,7 +63,8 @@ def measure_stories(lab: Lab) -> list[Numbers]:
         return []
     if how is None:
         return []
-    model, found = load_language_model(find_source(place), device=torch.device("cpu")), []
+    model: Any = load_language_model(find_source(place), device=torch.device("cpu"))
+    found = []
     for seed in first_seeds(how["seeds"]):
         lab.tell(f"{STORIES} writes a text, seed {seed}")
         windows = write_text(model, how, seed)

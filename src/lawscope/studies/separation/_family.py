@@ -30,6 +30,8 @@ DATA = {
     "cifar10": StandardisedImages("cifar10", size=10, channel=1, moments=GREEN),
 }
 NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+# What a preset with the settings ``near`` does otherwise than the paper.
+NEAR = "the rate the authors took and its neighbours instead of all 5"
 # What a claim or question measures: numbers of a study → one number per seed, by panel.
 Value = Callable[[Numbers], dict[str, list[Any]]]
 How = Callable[[float, float], float]

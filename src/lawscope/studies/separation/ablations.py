@@ -48,10 +48,7 @@ STUDY = family.he_su_study(
         cpu={"depth": 8, "near": True},
         smoke={"depth": 5, "rates": [1e-3]},
     ),
-    departures={
-        "cpu": "8 layers instead of the authors' 20, of 5 rates the one they took and its "
-        "neighbours"
-    },
+    departures={"cpu": f"8 layers instead of the authors' 20, {family.NEAR}"},
     plan=lambda settings: [t for each in VARIANTS for t in candidates(settings, each)],
     measure=lambda lab: {each: choice(lab, candidates(lab.settings, each)) for each in VARIANTS},
     claims=(

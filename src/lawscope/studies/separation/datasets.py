@@ -32,7 +32,7 @@ STUDY = family.he_su_study(
         cpu={"near": True},
         smoke={"depths": [3, 5]},
     ),
-    departures={"cpu": "of 5 rates the one the authors took and its neighbours"},
+    departures={"cpu": family.NEAR},
     plan=PANELS.plan,
     measure=PANELS.measure,
     claims=(

@@ -14,7 +14,7 @@ import math
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, label_outside, plain_axis
-from lawscope.studies.panels import Settings, choice, measured, medians, training_of
+from lawscope.studies.panels import RATES, Settings, choice, measured, medians, training_of
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import _family as family
 from lawscope.studies.separation import optimizers
@@ -117,7 +117,7 @@ STUDY = family.he_su_study(
     settings=family.adam_presets(
         {
             "depth": 8, "depths": [4, 8, 20], "datasets": ["fashion-mnist", "cifar10", "mnist"],
-            "checkpoints": [100, 200, 300, 600], "widths": [20, 50, 100], "rates": optimizers.RATES,
+            "checkpoints": [100, 200, 300, 600], "widths": [20, 50, 100], "rates": RATES,
         },
         smoke={
             "depth": 4, "depths": [3, 4], "checkpoints": [1, 2], "widths": [20, 100],

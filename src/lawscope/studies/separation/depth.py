@@ -20,7 +20,7 @@ from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, overlay, style_axis
 from lawscope.studies.panels import Panels, Settings, brief, last_d, yes_or_no
-from lawscope.studies.separation._family import NAMES, adam_presets, he_su_study
+from lawscope.studies.separation._family import NAMES, NEAR, adam_presets, he_su_study
 from lawscope.studies.separation.datasets import candidates
 from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question
 
@@ -159,9 +159,7 @@ STUDY = he_su_study(
         cpu={"near": True},
         smoke={"depths": {name: [2, 3, 4] for name in DEPTHS}, "seeds": 2},
     ),
-    departures={
-        "cpu": "of 5 rates the one the authors took at the nearest depth and its neighbours"
-    },
+    departures={"cpu": NEAR},
     plan=PANELS.plan,
     measure=measure,
     claims=(

@@ -73,9 +73,7 @@ STUDY = family.he_su_study(
         cpu={"near": True, "depths": [4, 8], "few_depths": ONE_DEPTH},
         smoke={"per_class": {"100 : 40": [100] * 5 + [40] * 5, "balanced": 40}, "depths": [3, 5]},
     ),
-    departures={
-        "cpu": "of 5 rates the one the authors took and its neighbours, no network of 20 layers"
-    },
+    departures={"cpu": f"{family.NEAR}, no network of 20 layers"},
     plan=PANELS.plan,
     measure=PANELS.measure,
     claims=(

@@ -96,7 +96,7 @@ STUDY = family.he_su_study(
         cpu={"near": True},
         smoke={**SMALL, "checkpoints": [0, 1, 2, 3, 4], "epochs": 4},
     ),
-    departures={"cpu": "of 5 rates the one the authors took and its neighbours"},
+    departures={"cpu": family.NEAR},
     plan=candidates,
     measure=measure,
     claims=(

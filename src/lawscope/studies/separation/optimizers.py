@@ -67,7 +67,7 @@ STUDY = he_su_study(
         smoke={"depths": [3, 5], "rates": LITTLE, "epochs": 3},
     ),
     departures={
-        "cpu": "of 7 rates for SGD and momentum the one the authors took and its neighbours"
+        "cpu": "the rate the authors took and its neighbours instead of all 7, for SGD and momentum"
     },
     plan=PANELS.plan,
     measure=PANELS.measure,

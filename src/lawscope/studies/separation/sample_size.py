@@ -41,7 +41,7 @@ STUDY = family.he_su_study(
         cpu={"near": True},
         smoke={"depth": 4, "per_class": [20, 40, 80]},
     ),
-    departures={"cpu": "of 5 rates the one the authors took and its neighbours"},
+    departures={"cpu": family.NEAR},
     plan=Panels(candidates, per_class="per_class").plan,
     measure=measure,
     claims=(

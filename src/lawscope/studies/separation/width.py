@@ -44,7 +44,7 @@ STUDY = family.he_su_study(
         cpu={"near": True},
         smoke={"depth": 4, "widths": [20, 100, 200]},
     ),
-    departures={"cpu": "of 5 rates the one the authors took and its neighbours"},
+    departures={"cpu": family.NEAR},
     plan=PANELS.plan,
     measure=PANELS.measure,
     claims=(
