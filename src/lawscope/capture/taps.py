@@ -14,6 +14,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
+from lawscope.capture.attention import FUSED, attend_in_parts
 from lawscope.capture.kinds import function_name
 from lawscope.capture.outputs import find_stream, main_tensor
 from lawscope.capture.pooling import Pooling, loses_mask, pool, pool_maps
@@ -55,6 +56,7 @@ class Tap:
         place = self.station.place
         if self.what == "input":
             inputs: dict[Place, Place] = {"output": "entrance", "function": "operand"}
+            inputs["projection"] = "projected"
             place = inputs.get(place, place)
         return place, self.station.path, self.station.function, self.station.call
 
@@ -111,6 +113,9 @@ class Reader(TorchFunctionMode):
         for tap in self.observers:
             self.taps.setdefault(tap.location, []).append(tap)
         self.functions = {f for place, _, f, _ in self.taps if place in ("function", "operand")}
+        inside = {path for place, path, _, _ in self.taps if place in ("projection", "projected")}
+        self.attentions = inside  # modules whose projections are read
+        self.functions |= {FUSED} if inside else set()
         self.paths = {module: path for path, module in model.named_modules()}
         self.gradients = any(tap.what == "output gradient" for tap in self.observers)
         # What to do with a tensor whose gradient is wanted; by default its place in the graph is
@@ -249,6 +254,16 @@ class Reader(TorchFunctionMode):
         if name not in self.functions or not self.stack:
             return func(*args, **kwargs)
         path = self.stack[-1]
+        if name == FUSED and path in self.attentions:
+            call = self._count("projection", path)
+
+            def project(part: str, entered: Tensor, made: Tensor) -> Tensor:
+                self._arrive(("projected", path, part, call), lambda tap: entered)
+                self._arrive(("projection", path, part, call), lambda tap: made)
+                apart: Tensor = self._apart(("projection", path, part, call), made)
+                return apart
+
+            return attend_in_parts(func, args, kwargs, project)
         call = self._count("function", path, name)
         first = args[0] if args else kwargs.get("input")
         self._arrive(("operand", path, name, call), lambda tap: first)
