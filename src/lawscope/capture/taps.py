@@ -76,6 +76,10 @@ class Observer:
         """Return how often the data has to go through; a training loop shows it once."""
         return 1
 
+    def wants_batch(self) -> bool:
+        """Return whether it wants the coming batch of a training loop that it watches."""
+        return True
+
     def begin_batch(self, batch: Batch) -> None:
         """Get ready for a batch that is about to run."""
 
@@ -287,6 +291,8 @@ class Reader(TorchFunctionMode):
     def _rows(self, tap: Tap, tensor: Tensor) -> Tensor:
         """Return activations, or gradients, as the rows that a tap asks for."""
         station, batch = tap.station, self.batch
+        if tap.rows == "raw" and tap.what == "input" and not tensor.is_complex():
+            return tensor  # of an embedding, say
         if not tensor.is_floating_point():
             kind = "complex" if tensor.is_complex() else "integer"
             raise LawscopeError(

@@ -45,12 +45,6 @@ class FoldedMoments:
         between = (counts[:, None] * x).T @ y
         return (self.scatter[kept].sum(dim=0) + between) / n
 
-    def scaled(self, factor: float, other: float = 1.0) -> FoldedMoments:
-        """Return the moments of factor·x and other·y."""
-        return FoldedMoments(
-            self.counts, factor * self.mean, other * self.other, factor * other * self.scatter
-        )
-
 
 class FoldMoments(Statistic):
     """Counts, means and co-moments of rows x (n, p) and y (n, q), for each of F folds.
@@ -91,6 +85,15 @@ class FoldMoments(Statistic):
         """Return the sums of every fold."""
         copies = (t.clone() for t in (self.counts, self.mean, self.other, self.scatter))
         return FoldedMoments(*copies)
+
+    @guarded
+    def scale(self, factor: float) -> None:
+        """Let the rows x seen so far count for factor·x."""
+        self.mean *= factor
+        self.scatter *= factor
+        if self.other_dim is None:
+            self.other *= factor
+            self.scatter *= factor
 
     @property
     def finite(self) -> bool:
