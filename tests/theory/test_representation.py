@@ -108,6 +108,42 @@ def test_the_null_is_that_of_rotated_moments(shape, measure):
         assert sd == pytest.approx(brute.std(), rel=0.5 if few < 100 else 0.25, abs=1e-12)
 
 
+@pytest.mark.parametrize("measure", ["pearson", "cosine"])
+def test_what_was_learned_takes_the_place_of_the_weight_in_z(measure):
+    W, H_a, G_b = layer(6, 8)
+    start = np.random.default_rng(9).normal(size=W.shape)
+    change = W - 0.3 * start
+    found = theory.compute_alignments(W, H_a, G_b, change=change, measure=measure)
+    expected = {
+        "backward RWA": (H_a, change.T @ change),
+        "backward GWA": (W.T @ G_b @ W, change.T @ change),
+        "forward RWA": (W @ H_a @ W.T, change @ change.T),
+        "forward GWA": (G_b, change @ change.T),
+    }
+    for name, pair in expected.items():
+        assert found[name] == pytest.approx(theory.align(*pair, measure))
+    whole = theory.compute_alignments(W, H_a, G_b, measure=measure)
+    assert found["forward RGA"] == pytest.approx(whole["forward RGA"])
+    rng = np.random.default_rng(0)
+    samples = []
+    for _ in range(300):
+        Q, P = ortho_group.rvs(8, random_state=rng), ortho_group.rvs(6, random_state=rng)
+        samples.append(
+            theory.compute_alignments(
+                W, Q @ H_a @ Q.T, P @ G_b @ P.T, change=change, measure=measure
+            )
+        )
+    null = theory.compute_null(W, H_a, G_b, change=change, draws=300, measure=measure)
+    for name, (mean, sd) in null.items():
+        brute = np.array([each[name] for each in samples])
+        assert mean == pytest.approx(brute.mean(), abs=4.5 * brute.std() * math.sqrt(2 / 300))
+        assert sd == pytest.approx(brute.std(), rel=0.25)
+    same = theory.compute_null(W, H_a, G_b, change=W, measure=measure)
+    plain = theory.compute_null(W, H_a, G_b, measure=measure)
+    for name in NAMES:
+        assert same[name] == pytest.approx(plain[name])
+
+
 def test_the_null_of_a_cosine_has_a_closed_mean():
     # E Q H Qᵀ = Tr H/d over the Haar measure, so E Tr(QHQᵀZ) = Tr H·Tr Z/d.
     W, H_a, G_b = layer(80, 80)
@@ -447,6 +483,8 @@ def test_mistakes_in_a_layer_are_sentences(call, mistake):
         (lambda: theory.compute_alignments([[1]], [[1]], [[1]]), r"weight is 1×1"),
         (lambda: theory.compute_null([[1]], [[1]], [[1]]), r"weight is 1×1"),
         (lambda: theory.compute_null(*GOOD, draws=1), r"draws=1 gives no spread"),
+        (lambda: theory.compute_null(*GOOD, change=GOOD[1]), r"change is 7×7; it must be 5×7"),
+        (lambda: theory.compute_alignments(*GOOD, change=0 * GOOD[0]), r"change is zero"),
         (lambda: theory.compute_null(*GOOD, seed=-1), r"seed=-1 is negative"),
         (lambda: theory.compute_excess(2.0, 0.5), r"raw=2.0 is not an alignment"),
         (lambda: theory.compute_excess(0.5, math.nan), r"null must be a finite number"),

@@ -78,6 +78,7 @@ def compute_alignments(
     *,
     H_b: ArrayLike | None = None,
     G_a: ArrayLike | None = None,
+    change: ArrayLike | None = None,
     measure: Measure = "pearson",
 ) -> dict[str, float]:
     """Compute the six alignments of a layer (Ziyin et al. 2024c).
@@ -92,6 +93,8 @@ def compute_alignments(
         G_b: E[g_b g_bᵀ], shape (d_b, d_b).
         H_b: measured E[h_b h_bᵀ]; W·H_a·Wᵀ if not given.
         G_a: measured E[g_a g_aᵀ]; Wᵀ·G_b·W if not given, which is what this layer alone sends back.
+        change: what W has learned, W − κW₀ with the share κ of its initial value that weight decay
+            has left, shape (d_b, d_a); Z_a and Z_b are then of it.
         measure: as in ``align``.
 
     Returns:
@@ -109,10 +112,11 @@ def compute_alignments(
     _check_measure(measure)
     outputs = W @ inputs @ W.T if H_b is None else read_moment("H_b", H_b, len(W))
     sent_back = W.T @ gradients @ W if G_a is None else read_moment("G_a", G_a, W.shape[1])
+    acting = W if change is None else _read_change(change, W)
     found: dict[str, float] = {}
     for side, H, G, Z in (
-        ("backward", inputs, sent_back, W.T @ W),
-        ("forward", outputs, gradients, W @ W.T),
+        ("backward", inputs, sent_back, acting.T @ acting),
+        ("forward", outputs, gradients, acting @ acting.T),
     ):
         if len(Z) == 1:
             continue
@@ -129,6 +133,7 @@ def compute_null(
     H_a: ArrayLike,
     G_b: ArrayLike,
     *,
+    change: ArrayLike | None = None,
     draws: int = 20,
     measure: Measure = "pearson",
     seed: int = 0,
@@ -143,6 +148,7 @@ def compute_null(
         weight: W, shape (d_b, d_a).
         H_a: E[h_a h_aᵀ], shape (d_a, d_a).
         G_b: E[g_b g_bᵀ], shape (d_b, d_b).
+        change: as in ``compute_alignments``.
         draws: number of rotations, at least 2.
         measure: as in ``align``.
         seed: of the rotations.
@@ -163,12 +169,13 @@ def compute_null(
     _check_measure(measure)
     count = whole_number("draws", draws, 2, "gives no spread")
     rng = np.random.default_rng(whole_number("seed", seed, 0, "is negative", 2**32 - 1))
-    U, s, Vt = np.linalg.svd(W, full_matrices=False)
-    # Singular values in the corner of a matrix as large as either side.
+    U, s, Vt = np.linalg.svd(W)
+    # W, what it has learned and the vectors of ones in the singular basis.
     S = np.zeros(W.shape)
     np.fill_diagonal(S, s)
-    Z = {"backward": np.diag((S**2).sum(0)), "forward": np.diag((S**2).sum(1))}
-    ones = {"backward": _rotated_ones(Vt), "forward": _rotated_ones(U.T)}
+    acting = S if change is None else U.T @ _read_change(change, W) @ Vt.T
+    Z = {"backward": acting.T @ acting, "forward": acting @ acting.T}
+    ones = {"backward": Vt.sum(1), "forward": U.sum(0)}
     samples: dict[str, list[float]] = {}
     for _ in range(count):
         H, G = _rotate(inputs, rng), _rotate(gradients, rng)
@@ -242,16 +249,16 @@ def _pass(S: FloatArray, moment: FloatArray) -> FloatArray:
     return out
 
 
-def _rotated_ones(basis: FloatArray) -> FloatArray:
-    """Return the vector of ones in an orthonormal basis whose first rows are given.
-
-    The other rows are free, since the moments are rotated at random: one of them takes the rest.
-    """
-    rank, size = basis.shape
-    found = np.zeros(size)
-    found[:rank] = basis.sum(1)
-    if rank < size:
-        found[rank] = np.sqrt(max(size - found @ found, 0.0))
+def _read_change(change: ArrayLike, W: FloatArray) -> FloatArray:
+    """Return what W has learned, of its shape and not zero."""
+    found = read_array("change", change, 2)
+    if found.shape != W.shape:
+        raise LawscopeError(
+            f"change is {found.shape[0]}×{found.shape[1]}; it must be {W.shape[0]}×{W.shape[1]} "
+            "like weight."
+        )
+    if not found.any():
+        raise LawscopeError("change is zero: the layer has learned nothing; train it first.")
     return found
 
 
