@@ -16,7 +16,7 @@ from lawscope.laws.alignment.law import ALIGNMENT
 from lawscope.theory.representation import RELATIONS, align
 
 CLASSES = cases.CLASSES
-ALL = {"positions": 10**6, "keep": True, "null": 2, "heads": False}
+ALL = {"positions": 10**6, "samples": 10**6, "keep": True, "null": 2, "heads": False}
 
 
 def mlp(bias=True):
@@ -293,3 +293,104 @@ def test_a_training_step_has_no_jacobian():
         session.attach([observer]),
     ):
         pass
+
+
+def train(model, batches, watch=None, scale=1.0, share=1):
+    """A training loop with a loss that is scaled, and gradients of several batches added up."""
+    sgd = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for i, (x, y) in enumerate(batches):
+        if watch is not None:
+            watch.labels(y)
+        (scale * mean_of(model(x), y) / share).backward()
+        if i % share == share - 1:
+            for p in model.parameters():
+                p.grad /= scale
+            sgd.step()
+            sgd.zero_grad()
+
+
+@pytest.mark.parametrize(("scale", "share"), [(1.0, 1), (2.0**16, 1), (1.0, 3), (1024.0, 3)])
+def test_a_training_loop_may_scale_its_loss_and_add_gradients_up(scale, share):
+    (x, y), size = vectors(), 10
+    batches = list(zip(x.split(size), y.split(size), strict=True))
+    watched, alone = mlp(), mlp()
+    session = Session(watched, Source(batches), loss=mean_of)
+    observer = ALIGNMENT.observe(session, ALIGNMENT.settings(**ALL))
+    with session.attach([observer]) as watch:
+        train(watched, batches, watch, scale, share)
+    train(alone, batches, None, scale, share)
+    for ours, theirs in zip(watched.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    assert not any(m._forward_hooks for m in watched.modules())
+    # The same steps again, and gradients of single samples before each.
+    model, rows = mlp(), {"0": [], "2": []}
+    sgd = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for i, (x, y) in enumerate(batches):
+        for name, (_, g) in each_sample(copy.deepcopy(model), x, y, mean_of).items():
+            if name in rows:
+                rows[name].append(g)
+        (mean_of(model(x), y) / share).backward()
+        if i % share == share - 1:
+            sgd.step()
+            sgd.zero_grad()
+    found = observer.result()
+    for name, gradients in rows.items():
+        _, G_b = moments_of(found, name)
+        np.testing.assert_allclose(G_b, second(torch.cat(gradients)), rtol=1e-6, atol=1e-12)
+        layer = found.layer(name)
+        assert layer.rows == 60
+        W = watched.get_submodule(name).weight.detach().numpy()
+        assert np.array_equal(layer.matrices.weight, W)
+    assert found.settings["reduction"] == "mean, undone"
+
+
+def test_only_every_other_batch_of_a_loop_is_read():
+    (x, y), seen = vectors(), {}
+    batches = list(zip(x.split(10), y.split(10), strict=True))
+    for every in (1, 2, 4):
+        model = mlp()
+        session = Session(model, Source(batches), loss=mean_of)
+        observer = ALIGNMENT.observe(session, ALIGNMENT.settings(every=every, **ALL))
+        with session.attach([observer]) as watch:
+            train(model, batches, watch)
+        seen[every] = observer.result().layers[0].rows
+    assert seen == {1: 60, 2: 30, 4: 20}
+
+
+def test_of_large_batches_some_samples_are_read():
+    (x, y), model = vectors(), mlp()
+    session = Session(model, Source([(x, y)]), loss=mean_of)
+    settings = ALIGNMENT.settings(**{**ALL, "samples": 7})
+    observer = ALIGNMENT.observe(session, settings)
+    with session.attach([observer]) as watch:
+        train(model, [(x, y)], watch)
+    chosen = torch.linspace(0, 59, 7).round().long()
+    found = observer.result()
+    expected = each_sample(mlp(), x[chosen], y[chosen], mean_of)["0"]
+    for ours, theirs in zip(moments_of(found, "0"), expected, strict=True):
+        np.testing.assert_allclose(ours, second(theirs), rtol=1e-6, atol=1e-12)
+
+
+def test_without_a_loss_or_labels_gradients_are_taken_as_they_come():
+    (x, y), model = vectors(), mlp()
+    session = Session(model, Source([(x, y)]), loss=None)
+    observer = ALIGNMENT.observe(session, ALIGNMENT.settings(**ALL))
+    with session.attach([observer]):
+        train(model, [(x, y)])
+    found = observer.result()
+    assert found.settings["reduction"] == "as the loop gives it"
+    expected = ls.alignment(mlp(), [(x, y)], mean_of, **ALL)
+    ours, theirs = (moments_of(each, "0")[1] for each in (found, expected))
+    np.testing.assert_allclose(ours * 60**2, theirs, rtol=1e-6)
+
+
+def test_validation_inside_a_loop_is_not_counted():
+    (x, y), model = vectors(), mlp()
+    session = Session(model, Source([(x, y)]), loss=mean_of)
+    observer = ALIGNMENT.observe(session, ALIGNMENT.settings(**ALL))
+    with session.attach([observer]) as watch:
+        with torch.no_grad():
+            model(x)
+        model(x)  # no backward pass
+        train(model, [(x, y)], watch)
+    assert observer.result().layers[0].rows == 60

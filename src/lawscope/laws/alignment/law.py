@@ -116,6 +116,12 @@ class AlignmentSettings(Settings):
     every: int = option(
         1, "of a training loop that is watched, every how many batches are read.", least=1
     )
+    samples: int = option(
+        32,
+        "of a training loop that is watched, how many samples of each batch are read, evenly "
+        "spaced.",
+        least=1,
+    )
     keep: bool = option(
         False, "keep H, G and W of every layer in the result, as matrices; they are not saved."
     )

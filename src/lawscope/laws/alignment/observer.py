@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from lawscope.capture.linear import (
     LinearLayer,
     choose_positions,
     find_linear_layers,
+    read_maps,
+    read_patches,
     rows_by_sample,
     split_heads,
 )
@@ -89,6 +92,7 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.output: Tensor | None = None
         self.output_gradient: Tensor | None = None
         self.batches, self.coupled, self.done = 0, False, False
+        self.chosen: Tensor | None = None  # samples of the batch that are read; None for all
         self.weights: list[Tensor] = []
 
     def _tap(self, tap: Tap, layer: int, what: str) -> None:
@@ -105,7 +109,9 @@ class AlignmentObserver(LawObserver[Alignment]):
 
     def begin_batch(self, batch: Batch) -> None:
         self.batch, self.output, self.output_gradient, self.pending = batch, None, None, {}
-        self.batch_folds = hash_samples(batch) % self.folds
+        # Only the batches of a training loop are counted.
+        self.chosen = choose_samples(batch.size, self.settings.samples) if self.batches else None
+        self.batch_folds = self._choose(hash_samples(batch) % self.folds)
         model = self.session.model
         self.coupled |= any(isinstance(m, _BatchNorm) and m.training for m in model.modules())
         for sums in self.sums:
@@ -117,7 +123,7 @@ class AlignmentObserver(LawObserver[Alignment]):
             self.output_gradient = rows
             return
         for i, what in self.taps_of[tap]:
-            found = self._read(i, what, rows, self.batch)
+            found = self._read(i, what, rows, self.batch.size)
             if found is None:
                 raise LawscopeError(
                     f"Layer '{self.layers[i].name}' has activations of shape {tuple(rows.shape)} "
@@ -131,22 +137,30 @@ class AlignmentObserver(LawObserver[Alignment]):
                 rows_, folds = self._select(i, found, self.batch)
                 self.sums[i].update_apart(name, rows_, folds)
 
-    def _read(self, i: int, what: str, x: Tensor, batch: Batch) -> Tensor | None:
-        """Return rows (B, positions kept, d)."""
-        layer, model = self.layers[i], self.session.model
-        if what == "input":
-            positions = _count_positions(layer, x, batch.size)
-            kept = choose_positions(positions, self.share[i])
-            return layer.read_inputs(x, batch.size, model, kept)
+    def _read(self, i: int, what: str, x: Tensor, size: int) -> Tensor | None:
+        """Return rows (samples chosen, positions kept, d)."""
+        layer, share = self.layers[i], self.share[i]
+        if layer.kind == "convolution":
+            kept = choose_positions(layer.positions, share)
+            x = self._choose(x)
+            if what != "input":
+                return read_maps(x, kept, layer.group)
+            module: Any = self.session.model.get_submodule(layer.station.path)
+            return read_patches(module, x, kept, layer.group)
+        rows: Tensor | None
         if what == "sent back":
             assert layer.entrance is not None
-            rows = rows_by_sample(x, batch.size, layer.entrance.batch_dim)
-            if rows is None:
-                return None
-            return rows[:, choose_positions(rows.shape[1], self.share[i]).to(x.device)]
-        positions = x.shape[2:].numel() if layer.kind == "convolution" else 0
-        positions = positions or _count_positions(layer, x, batch.size)
-        return layer.read_outputs(x, batch.size, choose_positions(positions, self.share[i]))
+            rows = rows_by_sample(x, size, layer.entrance.batch_dim)
+        else:
+            rows = rows_by_sample(_as_rows(layer, x, what), size, layer.station.batch_dim)
+        if rows is None:
+            return None
+        rows = self._choose(rows)
+        return rows[:, choose_positions(rows.shape[1], share).to(x.device)]
+
+    def _choose(self, rows: Tensor) -> Tensor:
+        """Return the rows of the samples that are read."""
+        return rows if self.chosen is None else rows[self.chosen.to(rows.device)]
 
     def see_output(self, output: Any) -> None:
         logits = find_logits(output)
@@ -174,7 +188,8 @@ class AlignmentObserver(LawObserver[Alignment]):
 
     def _select(self, i: int, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return rows (n, d) without padding out of (B, positions kept, d), and their folds."""
-        chosen = _choose_rows(self.layers[i], batch, x.shape[:2], self.share[i])
+        mask = None if batch.mask is None else self._choose(batch.mask.to("cpu", torch.bool))
+        chosen = _choose_rows(self.layers[i], mask, x.shape[:2], self.share[i])
         folds = self.batch_folds[:, None].expand(x.shape[:2])
         if chosen is None:
             return x.flatten(0, 1), folds.flatten()
@@ -199,7 +214,7 @@ class AlignmentObserver(LawObserver[Alignment]):
                 f"The network returns {tuple(output.shape)} for {many(batch.size, 'sample')}; "
                 "gradients of single samples need an output with a row for each."
             )
-        return self.reduction.factor(output, labels, gradient)
+        return self.reduction.factor(output, labels, gradient, scaled=self.batches > 0)
 
     def end_pass(self) -> None:
         self.done = True
@@ -383,6 +398,7 @@ class AlignmentObserver(LawObserver[Alignment]):
             "null_draws": settings.null,
             "folds": self.folds,
             "positions": settings.positions,
+            **({"samples_of_a_batch": settings.samples} if self.batches else {}),
             "heads": split,
             "memory_bytes": settings.memory,
             "distributed": self.distributed,
@@ -455,24 +471,28 @@ def open_initial(model: nn.Module, given: nn.Module | Mapping[str, Tensor]) -> n
     return initial
 
 
-def _count_positions(layer: LinearLayer, x: Tensor, size: int) -> int:
-    """Return how many rows a sample has in what a layer reads or makes."""
-    if layer.kind == "convolution":
-        return layer.positions
-    rows = x.numel() if layer.kind == "embedding" else x.numel() // x.shape[-1]
-    return max(1, rows // size)
+def choose_samples(size: int, most: int) -> Tensor | None:
+    """Return which samples of a batch are read, evenly spaced; None for all."""
+    if size <= most:
+        return None
+    return torch.linspace(0, size - 1, most, device="cpu").round().long()
+
+
+def _as_rows(layer: LinearLayer, x: Tensor, what: str) -> Tensor:
+    """Return token ids, which an embedding reads, as rows of zeros with a one."""
+    if layer.kind != "embedding" or what != "input":
+        return x
+    return F.one_hot(x.long(), layer.inputs).to(torch.float32)
 
 
 def _choose_rows(
-    layer: LinearLayer, batch: Batch, shape: Sequence[int], share: float
+    layer: LinearLayer, mask: Tensor | None, shape: Sequence[int], share: float
 ) -> Tensor | None:
-    """Return which rows (B, positions kept) are not padding; None for all."""
-    mask = batch.mask
-    if mask is not None and layer.kind != "convolution":
-        kept = choose_positions(mask.shape[1], share)
-        if tuple(shape) == (mask.shape[0], len(kept)):
-            return mask.to("cpu", torch.bool)[:, kept]
-    return None
+    """Return which rows (samples, positions kept) are not padding; None for all."""
+    if mask is None or layer.kind == "convolution":
+        return None
+    kept = choose_positions(mask.shape[1], share)
+    return mask[:, kept] if tuple(shape) == (len(mask), len(kept)) else None
 
 
 def _find_fault(moments: Moments) -> str:

@@ -53,13 +53,16 @@ class Reduction:
         """What brings the mean weight of the samples to 1: N/Σm, and 1 of a sum."""
         return self.samples / self.weight if self.weight > 0 else 1.0
 
-    def factor(self, output: Tensor, labels: Tensor | None, gradient: Tensor) -> float:
+    def factor(
+        self, output: Tensor, labels: Tensor | None, gradient: Tensor, scaled: bool = False
+    ) -> float:
         """Return the factor for gradients of a batch.
 
         Args:
             output: of the network, shape (n, …).
             labels: shape (n, …).
             gradient: of the loss as it was, at the output; or of a multiple.
+            scaled: it may be that of a multiple, so that the loss is evaluated on the whole batch.
 
         Raises:
             NotApplicableError: the loss joins its samples otherwise.
@@ -84,7 +87,11 @@ class Reduction:
         self.samples += len(output)
         if weight is None:
             return 1 / ratio[0]
-        self.weight += weight / ratio[0]
+        plain = ratio
+        if scaled:
+            rows = self._gradient([Sample(output, labels)])[place : place + 1]
+            plain = project(rows, alone) or ratio
+        self.weight += weight / plain[0]
         return weight / ratio[0]
 
     def weigh(self, sample: Sample, alone: Tensor | None = None) -> float | None:
