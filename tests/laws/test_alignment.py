@@ -13,6 +13,7 @@ import lawscope as ls
 from lawscope.capture.session import Session
 from lawscope.data.source import Source
 from lawscope.laws.alignment.law import ALIGNMENT
+from lawscope.laws.alignment.sketch import find_directions
 from lawscope.theory.representation import RELATIONS, align
 
 CLASSES = cases.CLASSES
@@ -394,3 +395,34 @@ def test_validation_inside_a_loop_is_not_counted():
         model(x)  # no backward pass
         train(model, [(x, y)], watch)
     assert observer.result().layers[0].rows == 60
+
+
+def test_a_wide_layer_is_measured_in_the_directions_of_its_weight():
+    """With W of small rank nothing is lost but the part of H_a, or of G_b, that W does not read."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(6, 30), nn.Tanh(), nn.Linear(30, 5), nn.Tanh(), nn.Linear(5, CLASSES)]
+    model, (x, y) = nn.Sequential(*layers).double(), vectors()
+    settings = {**ALL, "measure": "cosine"}
+    whole = ls.alignment(model, [(x, y)], mean_of, **settings)
+    with pytest.warns(ls.LawscopeWarning, match="too wide to be measured whole"):
+        found = ls.alignment(model, [(x[:20], y[:20]), (x[20:], y[20:])], mean_of, width=8, **settings)
+    for name, exact, partial in (
+        ("0", ("backward RGA", "backward RWA", "backward GWA", "forward RWA"), "forward GWA"),
+        ("2", ("backward GWA", "forward RGA", "forward RWA", "forward GWA"), "backward RWA"),
+    ):
+        ours, theirs = found.layer(name), whole.layer(name)
+        for relation in exact:
+            assert ours.raw[relation] == pytest.approx(theirs.raw[relation], abs=1e-9)
+        assert ours.held.weight == pytest.approx(1)
+        # What is outside makes the matrix larger and meets nothing of Z.
+        side = "G_b" if partial.startswith("forward") else "H_a"
+        sizes = [np.linalg.norm(getattr(each.matrices, side)) for each in (ours, theirs)]
+        share = sizes[0] / sizes[1]
+        assert ours.raw[partial] * share == pytest.approx(theirs.raw[partial], abs=1e-9)
+        traces = [np.trace(getattr(each.matrices, side)) for each in (ours, theirs)]
+        held = ours.held.gradient if side == "G_b" else ours.held.representation
+        assert held == pytest.approx(traces[0] / traces[1])
+    narrow = find_directions(model[2].weight.detach().T, 3)
+    _, _, right = torch.linalg.svd(model[2].weight.detach().T, full_matrices=False)
+    projector = narrow @ narrow.T
+    assert torch.linalg.matrix_norm(projector - right[:3].T @ right[:3]) < 0.2

@@ -32,11 +32,12 @@ from lawscope.capture.taps import Tap, What
 from lawscope.data.batches import Batch
 from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError, NotApplicableError
-from lawscope.formatting import count, many, name_some, size_text
+from lawscope.formatting import count, many, name_some, percent, size_text
 from lawscope.laws.alignment.gather import LayerSums, count_bytes
 from lawscope.laws.alignment.measure import Moments, measure_layer
 from lawscope.laws.alignment.reduction import Reduction
-from lawscope.laws.alignment.result import Alignment, LayerAlignment, without_numbers
+from lawscope.laws.alignment.result import Alignment, Held, LayerAlignment, without_numbers
+from lawscope.laws.alignment.sketch import WHOLE, Frame, find_frame
 from lawscope.laws.alignment.verdict import advise, judge
 from lawscope.laws.base import LawObserver
 from lawscope.laws.learned import AnswerCount
@@ -71,9 +72,11 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.unit = settings.moments == "unit"
         of_outputs = settings.gradient == "output"
         self.what: What = "output jacobian" if of_outputs else "output gradient"
-        self.folds = fit_folds(self.layers, settings.folds, int(settings.memory), self.unit)
+        self.folds = fit_folds(self.layers, settings, self.unit)
+        frames = session.look(lambda model, _: [self._find_frame(model, each) for each in self.layers])
         self.sums = [
-            LayerSums(layer, self.folds, self.unit, layer.shared) for layer in self.layers
+            LayerSums(layer, self.folds, self.unit, frame)
+            for layer, frame in zip(self.layers, frames, strict=True)
         ]
         self.share = [min(1.0, settings.positions / layer.positions) for layer in self.layers]
         self.taps_of: dict[Tap, list[tuple[int, str]]] = {}
@@ -94,6 +97,12 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.batches, self.coupled, self.done = 0, False, False
         self.chosen: Tensor | None = None  # samples of the batch that are read; None for all
         self.weights: list[Tensor] = []
+
+    def _find_frame(self, model: nn.Module, layer: LinearLayer) -> Frame:
+        most = self.settings.width
+        if max(layer.inputs, layer.outputs) <= most:
+            return WHOLE
+        return find_frame(layer, layer.weight(model), most)
 
     def _tap(self, tap: Tap, layer: int, what: str) -> None:
         self.taps_of.setdefault(tap, []).append((layer, what))
@@ -289,7 +298,10 @@ class AlignmentObserver(LawObserver[Alignment]):
     ) -> list[LayerAlignment]:
         """Return the numbers of a layer, or of each of its heads."""
         found = {name: stat.compute() for name, stat in sums.sums.items()}
-        W = weight.numpy()
+        frame = sums.frame
+        W = frame.reduce_weight(weight).numpy()
+        initial = None if initial is None else frame.reduce_weight(initial)
+        sketched = frame is not WHOLE
         moments = Moments(
             weight=W,
             change=None if initial is None else W - initial.numpy(),
@@ -303,13 +315,14 @@ class AlignmentObserver(LawObserver[Alignment]):
         )
         whole = [(layer.name, slice(None), slice(None))]
         parts = []
-        for name, rows, columns in split_heads(layer) if split else whole:
+        for name, rows, columns in split_heads(layer) if split and not sketched else whole:
             part = moments.select(rows, columns)
             missing = _find_fault(part)
             try:
                 numbers = measure_layer(
                     part,
-                    measure=self.settings.measure,
+                    # The entries of a matrix mean nothing in other directions than those of units.
+                    measure="cosine" if sketched else self.settings.measure,
                     draws=self.settings.null,
                     keep=self.settings.keep,
                 )
@@ -319,6 +332,8 @@ class AlignmentObserver(LawObserver[Alignment]):
             if missing:
                 numbers = without_numbers(missing)
             outputs, inputs = part.weight.shape
+            if sketched:
+                outputs, inputs = layer.outputs, layer.inputs
             measured = {"H_b": part.outputs, "G_a": part.sent_back}
             parts.append(
                 LayerAlignment(
@@ -327,11 +342,22 @@ class AlignmentObserver(LawObserver[Alignment]):
                     outputs=outputs,
                     rows=found["inputs"].rows,
                     measured=tuple(n for n, m in measured.items() if m is not None),
+                    held=self._count_held(sums, weight),
                     missing=missing,
                     **{f.name: getattr(numbers, f.name) for f in dataclasses.fields(numbers)},
                 )
             )
         return parts
+
+    def _count_held(self, sums: LayerSums, weight: Tensor) -> Held | None:
+        """Return what the directions of a wide layer hold; None of a layer that has all."""
+        if sums.frame is WHOLE:
+            return None
+        directions = tuple(
+            len(sums.sums[name].mean[0]) for name in ("inputs", "gradients")
+        )
+        shares = (sums.count_held(name) for name in ("inputs", "gradients"))
+        return Held(*directions, 1 - sums.frame.lost(weight), *shares)
 
     def _initial_weights(self) -> list[Tensor | None]:
         """Return κW₀ of every layer, None where nothing is to be taken from W."""
@@ -368,6 +394,9 @@ class AlignmentObserver(LawObserver[Alignment]):
                 "has dimensions, where chance aligns a great deal; read the excess, not the raw "
                 f"numbers, and give {count(most)} rows or more."
             )
+        for layer in layers:
+            if layer.held is not None:
+                sentences.append(_say_held(layer.name, layer.held))
         if self.coupled:
             sentences.append(f"{COUPLED}: the gradients measured are those of whole batches.")
         if self.folds < self.settings.folds:
@@ -397,6 +426,7 @@ class AlignmentObserver(LawObserver[Alignment]):
             "reduction": found,
             "null_draws": settings.null,
             "folds": self.folds,
+            "width": settings.width,
             "positions": settings.positions,
             **({"samples_of_a_batch": settings.samples} if self.batches else {}),
             "heads": split,
@@ -441,17 +471,19 @@ def _say_unknown(session: Session, pattern: str, names: Sequence[str]) -> str:
     return f"No layer matches '{pattern}'.{name_nearest(pattern, names)} The {known}."
 
 
-def fit_folds(layers: Sequence[LinearLayer], folds: int, memory: int, unit: bool) -> int:
+def fit_folds(layers: Sequence[LinearLayer], settings: AlignmentSettings, unit: bool) -> int:
     """Return how many folds of the moments of all layers fit the budget."""
-    each = sum(count_bytes(layer, unit, layer.shared) for layer in layers)
+    memory, most = int(settings.memory), settings.width
+    each = sum(count_bytes(layer, unit, most) for layer in layers)
     if each > memory:
-        widest = max(layers, key=lambda layer: count_bytes(layer, unit, layer.shared))
+        widest = max(layers, key=lambda layer: count_bytes(layer, unit, most))
         raise NotApplicableError(
             f"The moments of {many(len(layers), 'layer')} need {size_text(each)}, more than "
             f"memory={size_text(memory)}; the widest is '{widest.name}' ({widest.inputs} → "
-            f"{widest.outputs}): raise memory=, or name fewer layers with layers=."
+            f"{widest.outputs}): raise memory=, lower width=, or name fewer layers "
+            "with layers=."
         )
-    fitting = min(folds, memory // each)
+    fitting = min(settings.folds, memory // each)
     return fitting if fitting >= LEAST_FOLDS else 1
 
 
@@ -469,6 +501,16 @@ def open_initial(model: nn.Module, given: nn.Module | Mapping[str, Tensor]) -> n
             "its state_dict()."
         ) from error
     return initial
+
+
+def _say_held(name: str, held: Held) -> str:
+    """Say what was left out of a wide layer."""
+    return (
+        f"Layer '{name}' is too wide to be measured whole (width=): it is measured by cosine in "
+        f"the {held.inputs} and {held.outputs} leading directions of its weight, which hold "
+        f"{percent(held.weight)} of W, {percent(held.representation)} of H_a and "
+        f"{percent(held.gradient)} of G_b; what is outside is left out."
+    )
 
 
 def choose_samples(size: int, most: int) -> Tensor | None:

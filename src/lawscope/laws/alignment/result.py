@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from lawscope.arrays import IntArray
 from lawscope.formatting import many
@@ -29,6 +29,24 @@ State = Literal["CRH", "phase", "neither", "cannot be told"]
 _NAN = math.nan
 
 
+class Held(NamedTuple):
+    """The directions that a wide layer was measured in, and what they hold.
+
+    Attributes:
+        inputs: how many on the input side.
+        outputs: and on the output side.
+        weight: share of ‖W‖².
+        representation: share of Tr H_a.
+        gradient: share of Tr G_b.
+    """
+
+    inputs: int
+    outputs: int
+    weight: float
+    representation: float
+    gradient: float
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LayerAlignment(Numbers):
     """The law of representations in one layer, h_b = W·h_a.
@@ -40,6 +58,7 @@ class LayerAlignment(Numbers):
         rows: samples, tokens or positions that it was measured on.
         measured: which of "H_b" and "G_a" were measured rather than derived from H_a, G_b and W.
         missing: why it has no numbers, or empty.
+        held: of a layer too wide to be measured whole, what it was measured in.
         raw: the six alignments by relation, from "backward RGA" to "forward GWA".
         null: mean and standard deviation of each when H_a and G_b are rotated at random.
         excess: (raw − null)/(1 − null).
@@ -61,6 +80,7 @@ class LayerAlignment(Numbers):
     rows: int
     measured: tuple[str, ...] = ()
     missing: str = ""
+    held: Held | None = None
 
     @property
     def enough(self) -> bool:
