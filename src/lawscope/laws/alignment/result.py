@@ -109,11 +109,14 @@ class LayerAlignment(Numbers):
 
     @property
     def state(self) -> State:
-        """What holds here: the hypothesis, a phase, neither, or nothing that can be told."""
-        if self.canonical:
-            return "CRH"
+        """What holds here: a phase, the hypothesis, neither, or nothing that can be told.
+
+        Powers of one matrix correlate, so that all six alignments may hold in a phase as well.
+        """
         if self.phase.name and self.enough:
             return "phase"
+        if self.canonical:
+            return "CRH"
         return "cannot be told" if self.canonical is None else "neither"
 
     def __repr__(self) -> str:
