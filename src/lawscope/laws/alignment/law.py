@@ -124,7 +124,7 @@ class AlignmentSettings(Settings):
         lacks="is too narrow",
     )
     samples: int = option(
-        32,
+        16,
         "of a training loop that is watched, how many samples of each batch are read, evenly "
         "spaced.",
         least=1,

@@ -63,8 +63,8 @@ class AlignmentObserver(LawObserver[Alignment]):
 
     def __init__(self, session: Session, settings: AlignmentSettings) -> None:
         model = session.model
-        norms = any(isinstance(module, _BatchNorm) for module in model.modules())
-        if session.mode == "train" and norms:
+        self.norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+        if session.mode == "train" and self.norms:
             raise NotApplicableError(f"In training mode {COUPLED}; measure in mode='eval'.")
         self.session, self.settings = session, settings
         self.distributed = merges_ranks(settings.distributed)
@@ -120,9 +120,9 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.batch, self.output, self.output_gradient, self.pending = batch, None, None, {}
         # Only the batches of a training loop are counted.
         self.chosen = choose_samples(batch.size, self.settings.samples) if self.batches else None
-        self.batch_folds = self._choose(hash_samples(batch) % self.folds)
+        self.batch_folds = hash_samples(self._few(batch)) % self.folds
+        self.coupled |= any(module.training for module in self.norms)
         model = self.session.model
-        self.coupled |= any(isinstance(m, _BatchNorm) and m.training for m in model.modules())
         for sums in self.sums:
             sums.note_weight(model)
 
@@ -166,6 +166,13 @@ class AlignmentObserver(LawObserver[Alignment]):
             return None
         rows = self._choose(rows)
         return rows[:, choose_positions(rows.shape[1], share).to(x.device)]
+
+    def _few(self, batch: Batch) -> Batch:
+        """Return the inputs of the samples that are read."""
+        size = batch.size
+        if self.chosen is None:
+            return batch
+        return batch.map(lambda t: self._choose(t) if t.dim() and len(t) == size else t, labels=None)
 
     def _choose(self, rows: Tensor) -> Tensor:
         """Return the rows of the samples that are read."""
