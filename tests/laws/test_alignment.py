@@ -3,9 +3,12 @@
 import copy
 import dataclasses
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 from scipy.stats import ortho_group
 from tests import cases, language_models
 from torch import nn
@@ -411,7 +414,9 @@ def test_a_wide_layer_is_measured_in_the_directions_of_its_weight():
     settings = {**ALL, "measure": "cosine"}
     whole = ls.alignment(model, [(x, y)], mean_of, **settings)
     with pytest.warns(ls.LawscopeWarning, match="too wide to be measured whole"):
-        found = ls.alignment(model, [(x[:20], y[:20]), (x[20:], y[20:])], mean_of, width=8, **settings)
+        found = ls.alignment(
+            model, [(x[:20], y[:20]), (x[20:], y[20:])], mean_of, width=8, **settings
+        )
     for name, exact, partial in (
         ("0", ("backward RGA", "backward RWA", "backward GWA", "forward RWA"), "forward GWA"),
         ("2", ("backward GWA", "forward RGA", "forward RWA", "forward GWA"), "backward RWA"),
@@ -498,7 +503,9 @@ def test_frozen_tied_and_reused_layers_are_measured():
     ).double()  # fmt: skip
     found = ls.alignment(tied, [(x, y)], mean_of, **ALL)
     assert [layer.name for layer in found.layers] == ["a", "a#2"]
-    first, again = (second(g) for g in each_sample(tied, x, y, mean_of)["a"][1].view(60, 2, 6).unbind(1))
+    first, again = (
+        second(g) for g in each_sample(tied, x, y, mean_of)["a"][1].view(60, 2, 6).unbind(1)
+    )
     # Backward hooks meet the second use first.
     np.testing.assert_allclose(found.layer("a#2").matrices.G_b, first, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.layer("a").matrices.G_b, again, rtol=1e-6, atol=1e-12)
@@ -560,7 +567,10 @@ def test_embedding_and_head_on_request():
         lambda net, ids: net.head(torch.tanh(net.a(net.embed(ids).mean(1)))),
         embed=nn.Embedding(11, 6), a=nn.Linear(6, 5), head=nn.Linear(5, CLASSES),
     ).double()  # fmt: skip
-    ids, y = torch.randint(0, 11, (60, 4), generator=torch.Generator().manual_seed(0)), cases.labels()
+    ids, y = (
+        torch.randint(0, 11, (60, 4), generator=torch.Generator().manual_seed(0)),
+        cases.labels(),
+    )
     default = ls.alignment(model, [(ids, y)], mean_of, **ALL)
     assert [layer.name for layer in default.layers] == ["a"]
     found = ls.alignment(model, [(ids, y)], mean_of, layers=["embed", "head"], **ALL)
@@ -686,3 +696,73 @@ def test_advice_is_bound_to_the_rank_of_what_a_layer_gives_out():
     model[2].weight.data = top @ top.T @ model[2].weight.data
     assert (model(x).argmax(1) == y).float().mean() > 0.95
     assert before < 0.5
+
+
+def test_the_recorder_writes_down_the_numbers_of_every_step():
+    (x, y), model = vectors(), mlp()
+    records = ls.Records([ls.AlignmentRecorder(every=2, samples=40, null=2)], x, y)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        sgd.zero_grad()
+        loss = mean_of(model(x), y)
+        loss.backward()
+        before = [p.grad.clone() for p in model.parameters()]
+        records.note(model, (x, y), loss.detach())
+        assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), before, strict=True))
+        sgd.step()
+    (found,) = records.tensors().values()
+    assert found["step"].tolist() == [0, 2]
+    assert found["raw"].shape == found["excess"].shape == (2, 2, 6)
+    rows = torch.linspace(0, 59, 40).round().long()
+    first = ls.alignment(mlp(), (x[rows], y[rows]), mean_of, null=2)
+    expected = [[layer.excess[name] for name in RELATIONS] for layer in first.layers]
+    np.testing.assert_allclose(found["excess"][0], expected)
+    assert found["exponents"].shape == (2, 2, 2)
+    assert found["cross"].shape == (2, 2)
+
+
+def test_pictures_and_tables_show_every_layer():
+    found = ls.alignment(mlp(), vectors(), mean_of, control="auto", null=2)
+    section = found.section()
+    excess, *panels, phases = section.charts
+    assert list(excess.names) == list(RELATIONS)
+    assert [list(panel.names) for panel in panels] == [
+        ["measured", "random rotations", "untrained"]
+    ] * 6
+    assert len(phases.regions) == 8
+    assert phases.values[0] == pytest.approx(
+        [found.layers[0].exponents.p, found.layers[0].exponents.q]
+    )
+    for table in section.tables:
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+        assert [row[0] for row in table.rows] == ["0", "2"]
+    figure = found.plot_panels()
+    assert len(figure.axes) == 6
+    plt.close(figure)
+    plt.close(found.plot_phases().figure)
+
+
+def work(rank, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    x, y = vectors()
+    batches = list(zip(x.split(10), y.split(10), strict=True))
+    weights = torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64)
+    loss = nn.CrossEntropyLoss(weights)
+    found = ls.alignment(mlp(), batches[rank::2], loss, null=2, progress=False)
+    if rank == 0:
+        found.save(f"{folder}/found.lawscope.json")
+    dist.destroy_process_group()
+
+
+def test_ranks_merge_to_the_numbers_of_one_process(tmp_path):
+    mp.spawn(work, (tmp_path,), nprocs=2)
+    merged = ls.load(tmp_path / "found.lawscope.json")
+    weights = torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64)
+    alone = ls.alignment(mlp(), [vectors()], nn.CrossEntropyLoss(weights), null=2)
+    for ours, theirs in zip(merged.layers, alone.layers, strict=True):
+        assert ours.rows == theirs.rows == 60
+        assert ours.excess == pytest.approx(theirs.excess)
+        assert ours.cross.decay == pytest.approx(theirs.cross.decay)
+        for name, ends in theirs.interval.items():
+            assert ours.interval[name] == pytest.approx(ends)

@@ -14,7 +14,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from lawscope.capture.session import Session
 from lawscope.capture.stations import Station
-from lawscope.capture.trace import Trace, join_name, trace
+from lawscope.capture.trace import Trace, trace
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 MOST_GROUPS = 16  # of a convolution: beyond it, as with a map for every channel, it is left out

@@ -25,9 +25,7 @@ class LayerSums:
         frame: directions of a wide layer, in which its rows are read.
     """
 
-    def __init__(
-        self, layer: LinearLayer, folds: int, unit: bool, frame: Frame = WHOLE
-    ) -> None:
+    def __init__(self, layer: LinearLayer, folds: int, unit: bool, frame: Frame = WHOLE) -> None:
         self.layer, self.unit, self.frame = layer, unit, frame
         a = layer.inputs if frame.inputs is None else frame.inputs.shape[1]
         b = layer.outputs if frame.outputs is None else frame.outputs.shape[1]
@@ -115,9 +113,7 @@ class LayerSums:
             self.sums["sent back"].update(normalise(rows @ self.weight.to(rows)), folds)
         self.sums[name].update(normalise(rows) if self.unit else rows, folds)
 
-    def _add(
-        self, h: Tensor, g: Tensor, folds: Tensor, sent_back: Tensor | None = None
-    ) -> None:
+    def _add(self, h: Tensor, g: Tensor, folds: Tensor, sent_back: Tensor | None = None) -> None:
         wide = torch.promote_types(torch.promote_types(h.dtype, g.dtype), torch.float32)
         h, g = h.to(wide), g.to(wide)
         self.sums["cross"].update(g, folds, h)

@@ -254,9 +254,7 @@ class Numbers:
     matrices: Matrices | None = field(default=None, metadata={"saved": False})
 
 
-def measure_layer(
-    moments: Moments, *, measure: Measure, draws: int, keep: bool = False
-) -> Numbers:
+def measure_layer(moments: Moments, *, measure: Measure, draws: int, keep: bool = False) -> Numbers:
     """Measure one layer; intervals are those of a jackknife over its folds.
 
     Raises:
@@ -313,9 +311,7 @@ def find_intervals(
     errors = jackknife(table, ratios, ratios / (ratios - 1)).error
     half = _quantile(len(folds)) * errors
     # A single rotation would be so far from the mean of all.
-    spread = [
-        TWO_SIDED * each.sd / max(1 - each.mean, 1e-300) for each in null.values()
-    ]
+    spread = [TWO_SIDED * each.sd / max(1 - each.mean, 1e-300) for each in null.values()]
     half = np.hypot(half, [*spread, 0.0, 0.0, 0.0])
     names = [*RELATIONS, "cross", "p", "q"]
     return {
@@ -368,4 +364,3 @@ def _quantile(folds: int) -> float:
     from scipy.stats import t
 
     return float(t.ppf(0.975, folds - 1))
-

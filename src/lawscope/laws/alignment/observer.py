@@ -73,7 +73,9 @@ class AlignmentObserver(LawObserver[Alignment]):
         of_outputs = settings.gradient == "output"
         self.what: What = "output jacobian" if of_outputs else "output gradient"
         self.folds = fit_folds(self.layers, settings, self.unit)
-        frames = session.look(lambda model, _: [self._find_frame(model, each) for each in self.layers])
+        frames = session.look(
+            lambda model, _: [self._find_frame(model, each) for each in self.layers]
+        )
         self.sums = [
             LayerSums(layer, self.folds, self.unit, frame)
             for layer, frame in zip(self.layers, frames, strict=True)
@@ -172,7 +174,9 @@ class AlignmentObserver(LawObserver[Alignment]):
         size = batch.size
         if self.chosen is None:
             return batch
-        return batch.map(lambda t: self._choose(t) if t.dim() and len(t) == size else t, labels=None)
+        return batch.map(
+            lambda t: self._choose(t) if t.dim() and len(t) == size else t, labels=None
+        )
 
     def _choose(self, rows: Tensor) -> Tensor:
         """Return the rows of the samples that are read."""
@@ -277,9 +281,7 @@ class AlignmentObserver(LawObserver[Alignment]):
         layers = tuple(
             found
             for i, layer in enumerate(self.layers)
-            for found in self._measure(
-                layer, self.sums[i], self.weights[i], initial[i], split
-            )
+            for found in self._measure(layer, self.sums[i], self.weights[i], initial[i], split)
         )
         verdict, reason = judge(layers)
         counts = np.array([self.counts[label] for label in sorted(self.counts)], dtype=np.int64)
@@ -301,7 +303,12 @@ class AlignmentObserver(LawObserver[Alignment]):
         return dataclasses.replace(result, advice=advise(result))
 
     def _measure(
-        self, layer: LinearLayer, sums: LayerSums, weight: Tensor, initial: Tensor | None, split: bool
+        self,
+        layer: LinearLayer,
+        sums: LayerSums,
+        weight: Tensor,
+        initial: Tensor | None,
+        split: bool,
     ) -> list[LayerAlignment]:
         """Return the numbers of a layer, or of each of its heads."""
         found = {name: stat.compute() for name, stat in sums.sums.items()}
@@ -360,9 +367,7 @@ class AlignmentObserver(LawObserver[Alignment]):
         """Return what the directions of a wide layer hold; None of a layer that has all."""
         if sums.frame is WHOLE:
             return None
-        directions = tuple(
-            len(sums.sums[name].mean[0]) for name in ("inputs", "gradients")
-        )
+        directions = tuple(len(sums.sums[name].mean[0]) for name in ("inputs", "gradients"))
         shares = (sums.count_held(name) for name in ("inputs", "gradients"))
         return Held(*directions, 1 - sums.frame.lost(weight), *shares)
 

@@ -23,6 +23,8 @@ from lawscope.theory.representation import RELATIONS
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ALIGNED = 0.1  # an excess above it counts as alignment
 State = Literal["CRH", "phase", "neither", "cannot be told"]
@@ -196,6 +198,25 @@ class Alignment(LawResult):
         import pandas as pd
 
         return pd.DataFrame([_row(layer) for layer in self.layers])
+
+    def plot_panels(self) -> Figure:
+        """Draw raw alignment and null over the layers, a panel for each relation."""
+        import matplotlib.pyplot as plt
+
+        from lawscope.laws.alignment.section import draw_panels
+        from lawscope.report.charts.figures import draw
+
+        figure, axes = plt.subplots(2, 3, figsize=(12, 7), layout="constrained")
+        for panel, ax in zip(draw_panels(self), axes.flat, strict=True):
+            draw(panel, ax)
+        return figure
+
+    def plot_phases(self, ax: Axes | None = None) -> Axes:
+        """Draw (p, q) of every layer among the phases."""
+        from lawscope.laws.alignment.section import draw_phases
+        from lawscope.report.charts.figures import draw
+
+        return draw(draw_phases(self), ax)
 
     def section(self) -> Section:
         from lawscope.laws.alignment.section import section_of

@@ -186,7 +186,9 @@ def _tables(result: Alignment) -> list[Table]:
         ]
         for layer in layers
     ]
-    tables.append(Table(f"Measured, and random rotations with sd{more}", ["layer", *RELATIONS], raw))
+    tables.append(
+        Table(f"Measured, and random rotations with sd{more}", ["layer", *RELATIONS], raw)
+    )
     phases = [_phase_row(layer) for layer in layers]
     columns = ["layer", "phase", "p", "R²", "q", "R²", "(p+1)/q"]
     columns += ["distance", "α sorted", "R²", "α in G", "R²", "α in H", "R²"]

@@ -26,7 +26,9 @@ def draw_plane(chart: Plane, width: int) -> Markup:
     picture = svg.draw_axes(frame, x, y, x.ticks(), (chart.x_label, chart.y_label))
     for region in chart.regions:
         outline = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in region.outline.tolist())
-        at, height = (scale(float(m)) for scale, m in zip((x, y), region.outline.mean(0), strict=True))
+        at, height = (
+            scale(float(m)) for scale, m in zip((x, y), region.outline.mean(0), strict=True)
+        )
         picture += svg.element("polygon", points=outline, class_="region")
         picture += svg.element("text", region.name, x=at, y=height + 4, class_="tick middle")
     names = short_names(chart.names)
