@@ -71,26 +71,20 @@ class Moments:
     def select(self, rows: slice, columns: slice) -> Moments:
         """Return the moments of some rows and columns of W, as of a head."""
 
-        def part(found: FoldedMoments | None, x: slice, y: slice) -> FoldedMoments | None:
-            if found is None:
-                return None
-            return FoldedMoments(
-                found.counts, found.mean[:, x], found.other[:, y], found.scatter[:, x, y]
-            )
+        def part(found: FoldedMoments, x: slice, y: slice) -> FoldedMoments:
+            means = found.mean[:, x], found.other[:, y]
+            return FoldedMoments(found.counts, *means, found.scatter[:, x, y])
 
-        inputs, gradients = part(self.inputs, columns, columns), part(self.gradients, rows, rows)
-        cross = part(self.cross, rows, columns)
-        assert inputs is not None and gradients is not None and cross is not None
         return Moments(
             self.weight[rows, columns],
             None if self.change is None else self.change[rows, columns],
             self.centred,
             self.jacobian,
-            inputs,
-            gradients,
-            cross,
-            part(self.outputs, rows, rows),
-            part(self.sent_back, columns, columns),
+            part(self.inputs, columns, columns),
+            part(self.gradients, rows, rows),
+            part(self.cross, rows, columns),
+            None if self.outputs is None else part(self.outputs, rows, rows),
+            None if self.sent_back is None else part(self.sent_back, columns, columns),
         )
 
 

@@ -203,20 +203,14 @@ class Alignment(LawResult):
         """Draw raw alignment and null over the layers, a panel for each relation."""
         import matplotlib.pyplot as plt
 
-        from lawscope.laws.alignment.section import draw_panels
-        from lawscope.report.charts.figures import draw
-
         figure, axes = plt.subplots(2, 3, figsize=(12, 7), layout="constrained")
-        for panel, ax in zip(draw_panels(self), axes.flat, strict=True):
-            draw(panel, ax)
+        for place, ax in enumerate(axes.flat):
+            self.plot(ax, chart=1 + place)  # after the excess of all
         return figure
 
     def plot_phases(self, ax: Axes | None = None) -> Axes:
         """Draw (p, q) of every layer among the phases."""
-        from lawscope.laws.alignment.section import draw_phases
-        from lawscope.report.charts.figures import draw
-
-        return draw(draw_phases(self), ax)
+        return self.plot(ax, chart=1 + len(RELATIONS))
 
     def section(self) -> Section:
         from lawscope.laws.alignment.section import section_of

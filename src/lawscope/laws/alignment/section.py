@@ -15,7 +15,8 @@ from lawscope.theory.representation.phases import MOST_DISTANCE
 CORNERS = 36  # of the discs around phases
 MOST_ROWS = 60  # of a table
 VERDICTS = {"holds": "representations are canonical", "does not hold": "not canonical"}
-FORMULAS = dict(zip(RELATIONS, ("H_a ∝ G_a", "H_a ∝ Z_a", "G_a ∝ Z_a") + ("H_b ∝ G_b", "H_b ∝ Z_b", "G_b ∝ Z_b"), strict=True))  # fmt: skip
+_PAIRS = ("H_a ∝ G_a", "H_a ∝ Z_a", "G_a ∝ Z_a", "H_b ∝ G_b", "H_b ∝ Z_b", "G_b ∝ Z_b")
+FORMULAS = dict(zip(RELATIONS, _PAIRS, strict=True))
 
 
 def section_of(result: Alignment) -> Section:

@@ -20,7 +20,8 @@ def draw_plane(chart: Plane, width: int) -> Markup:
     frame = svg.Frame(width, 420 if width >= svg.WIDE else 340, left=52, right=16)
     corners = [chart.values[placed], *(region.outline for region in chart.regions)]
     across, up = (svg.padded_range(axis, False) for axis in np.concatenate(corners).T)
-    assert across is not None and up is not None
+    assert across is not None
+    assert up is not None
     x = svg.Scale(*across, frame.left + 8, frame.plot_right - 8)
     y = frame.upwards(*up, False)
     picture = svg.draw_axes(frame, x, y, x.ticks(), (chart.x_label, chart.y_label))
