@@ -119,7 +119,8 @@ def read_patches(module: _ConvNd, x: Tensor, kept: Tensor, group: tuple[int, int
         shape = [len(kept)] + [1] * spatial
         shape[1 + axis] = len(steps)
         axes.append((start[:, None] * step + steps).view(shape).to(x.device))
-    patches = x[(slice(None), slice(None), *axes)]  # (B, C, positions, kernel…)
+    index: tuple[Any, ...] = (slice(None), slice(None), *axes)
+    patches = x[index]  # (B, C, positions, kernel…)
     return patches.transpose(1, 2).flatten(2)
 
 

@@ -52,11 +52,12 @@ def find_directions(weight: Tensor, most: int) -> Tensor:
     W = weight.to("cpu", torch.float64)
     rows = len(W)
     if rows <= most:
-        return torch.linalg.qr(W.T)[0]
+        whole: Tensor = torch.linalg.qr(W.T)[0]
+        return whole
     generator = torch.Generator().manual_seed(SEED)
     count = min(most + EXTRA, rows)
     test = torch.randn(rows, count, generator=generator, dtype=torch.float64, device="cpu")
-    basis = torch.linalg.qr(W.T @ test)[0]
+    basis: Tensor = torch.linalg.qr(W.T @ test)[0]
     for _ in range(POWERS):
         basis = torch.linalg.qr(W.T @ (W @ basis))[0]
     # Of the directions found the leading ones, by the singular values of W among them.

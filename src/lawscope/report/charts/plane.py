@@ -35,7 +35,7 @@ def draw_plane(chart: Plane, width: int) -> Markup:
     names = short_names(chart.names)
     points = [_point(chart, names, int(index), x, y) for index in np.flatnonzero(placed)]
     described = f"{chart.title}. {int(placed.sum())} points among {len(chart.regions)} regions."
-    return svg.draw_figure(frame, described, picture, Markup("").join(points))
+    return svg.draw_figure(frame, described, picture, svg.element("g", *points))
 
 
 def _point(chart: Plane, names: list[str], index: int, x: svg.Scale, y: svg.Scale) -> Markup:
