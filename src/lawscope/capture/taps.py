@@ -14,6 +14,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
+from lawscope.capture.attention import FUSED, attend_in_parts
 from lawscope.capture.kinds import function_name
 from lawscope.capture.outputs import find_stream, main_tensor
 from lawscope.capture.pooling import Pooling, loses_mask, pool, pool_maps
@@ -55,6 +56,7 @@ class Tap:
         place = self.station.place
         if self.what == "input":
             inputs: dict[Place, Place] = {"output": "entrance", "function": "operand"}
+            inputs["projection"] = "projected"
             place = inputs.get(place, place)
         return place, self.station.path, self.station.function, self.station.call
 
@@ -73,6 +75,10 @@ class Observer:
     def passes(self) -> int:
         """Return how often the data has to go through; a training loop shows it once."""
         return 1
+
+    def wants_batch(self) -> bool:
+        """Return whether it wants the coming batch of a training loop that it watches."""
+        return True
 
     def begin_batch(self, batch: Batch) -> None:
         """Get ready for a batch that is about to run."""
@@ -111,6 +117,9 @@ class Reader(TorchFunctionMode):
         for tap in self.observers:
             self.taps.setdefault(tap.location, []).append(tap)
         self.functions = {f for place, _, f, _ in self.taps if place in ("function", "operand")}
+        inside = {path for place, path, _, _ in self.taps if place in ("projection", "projected")}
+        self.attentions = inside  # modules whose projections are read
+        self.functions |= {FUSED} if inside else set()
         self.paths = {module: path for path, module in model.named_modules()}
         self.gradients = any(tap.what == "output gradient" for tap in self.observers)
         # What to do with a tensor whose gradient is wanted; by default its place in the graph is
@@ -249,6 +258,16 @@ class Reader(TorchFunctionMode):
         if name not in self.functions or not self.stack:
             return func(*args, **kwargs)
         path = self.stack[-1]
+        if name == FUSED and path in self.attentions:
+            call = self._count("projection", path)
+
+            def project(part: str, entered: Tensor, made: Tensor) -> Tensor:
+                self._arrive(("projected", path, part, call), lambda tap: entered)
+                self._arrive(("projection", path, part, call), lambda tap: made)
+                apart: Tensor = self._apart(("projection", path, part, call), made)
+                return apart
+
+            return attend_in_parts(func, args, kwargs, project)
         call = self._count("function", path, name)
         first = args[0] if args else kwargs.get("input")
         self._arrive(("operand", path, name, call), lambda tap: first)
@@ -272,6 +291,8 @@ class Reader(TorchFunctionMode):
     def _rows(self, tap: Tap, tensor: Tensor) -> Tensor:
         """Return activations, or gradients, as the rows that a tap asks for."""
         station, batch = tap.station, self.batch
+        if tap.rows == "raw" and tap.what == "input" and not tensor.is_complex():
+            return tensor  # of an embedding, say
         if not tensor.is_floating_point():
             kind = "complex" if tensor.is_complex() else "integer"
             raise LawscopeError(

@@ -1,0 +1,294 @@
+"""Layers that multiply by a matrix, the rows they read and the rows they make."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+
+from lawscope.capture.session import Session
+from lawscope.capture.stations import Station
+from lawscope.capture.trace import Trace, join_name, trace
+from lawscope.errors import LawscopeError
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+MOST_GROUPS = 16  # of a convolution: beyond it, as with a map for every channel, it is left out
+PROJECTIONS = "qkvo"
+# Names of projections in attention modules: heads are rows of these weights, and columns of those.
+HEADS_IN_ROWS = frozenset("q_proj k_proj v_proj query key value q_lin k_lin v_lin q k v".split())
+HEADS_IN_COLUMNS = frozenset("o_proj out_proj out_lin o dense c_proj".split())
+HEAD_COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head")
+Kind = Literal["linear", "convolution", "projection", "embedding"]
+
+
+@dataclass(frozen=True)
+class LinearLayer:
+    """One use of a weight W (d_b, d_a) in a forward pass: h_b = W·h_a for each of its rows.
+
+    Attributes:
+        name: path of the module; "#2" for its second use, "attention.q" for a projection.
+        station: where inputs, outputs and gradients are tapped.
+        kind: what it is.
+        outputs: d_b.
+        inputs: d_a; of a convolution the numbers of one patch.
+        positions: rows per sample: tokens, or positions of the map that it makes.
+        group: of a grouped convolution, and how many there are.
+        shared: others read its input too, so that more than it sends gradients there.
+        entrance: where the gradient of the input is tapped if it is shared.
+        heads: how many it has, 0 where that is not known.
+        by_columns: heads are columns of W, as of the output of attention, and not rows.
+    """
+
+    name: str
+    station: Station
+    kind: Kind
+    outputs: int
+    inputs: int
+    positions: int = 1
+    group: tuple[int, int] = (0, 1)
+    shared: bool = False
+    entrance: Station | None = None
+    heads: int = 0
+    by_columns: bool = False
+
+    def weight(self, model: nn.Module) -> Tensor:
+        """Return W (d_b, d_a), detached."""
+        module: Any = model.get_submodule(self.station.path)
+        if self.kind == "projection":
+            return _projection(module, self.station.function).detach()
+        weight: Tensor = module.weight.detach()
+        weight = weight.full_tensor() if hasattr(weight, "full_tensor") else weight  # of shards
+        if self.kind == "convolution":
+            number, groups = self.group
+            return weight.chunk(groups)[number].flatten(1)
+        return weight.T if self.kind == "embedding" or _is_turned(module) else weight
+
+    def read_inputs(self, x: Tensor, size: int, model: nn.Module, kept: Tensor) -> Tensor | None:
+        """Return rows h_a (B, positions kept, d_a) of what came in; None where B has no axis."""
+        if self.kind == "convolution":
+            module: Any = model.get_submodule(self.station.path)
+            return read_patches(module, x, kept, self.group)
+        if self.kind == "embedding":
+            x = F.one_hot(x.long(), self.inputs).to(torch.float32)
+        found = rows_by_sample(x, size, self.station.batch_dim)
+        return None if found is None else found[:, kept.to(x.device)]
+
+    def read_outputs(self, g: Tensor, size: int, kept: Tensor) -> Tensor | None:
+        """Return rows (B, positions kept, d_b) of what went out, or of its gradient."""
+        if self.kind == "convolution":
+            number, groups = self.group
+            g = g.chunk(groups, dim=1)[number]
+            return g.flatten(2)[:, :, kept.to(g.device)].transpose(1, 2)
+        found = rows_by_sample(g, size, self.station.batch_dim)
+        return None if found is None else found[:, kept.to(g.device)]
+
+
+def choose_positions(positions: int, share: float) -> Tensor:
+    """Return which positions are read: a share of them, evenly spread, the same in every batch.
+
+    Position t is read where the fractional part of (t + ½)·0.618 is below the share, which keeps
+    clear of the rows and columns of a map.
+    """
+    if share >= 1:
+        return torch.arange(positions)
+    places = torch.arange(positions, dtype=torch.float64)
+    return torch.nonzero(((places + 0.5) * GOLDEN) % 1 < share).flatten()
+
+
+def rows_by_sample(x: Tensor, size: int, batch_dim: int) -> Tensor | None:
+    """Return rows as (B, positions, d), also where samples and positions share an axis."""
+    if x.dim() > 2 and x.shape[batch_dim] == size:
+        return x.movedim(batch_dim, 0).flatten(1, -2)
+    if x.dim() > 1 and len(x) == size:
+        return x.flatten(1, -2) if x.dim() > 2 else x[:, None]
+    rows = x.reshape(-1, x.shape[-1])
+    return rows.view(size, -1, x.shape[-1]) if len(rows) % size == 0 else None
+
+
+def read_patches(module: _ConvNd, x: Tensor, kept: Tensor, group: tuple[int, int]) -> Tensor:
+    """Return what a convolution reads at the positions kept, (B, positions, channels·kernel)."""
+    number, groups = group
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    padding = module._reversed_padding_repeated_twice
+    x = F.pad(x.chunk(groups, dim=1)[number], padding, mode=mode) if any(padding) else x.chunk(
+        groups, dim=1
+    )[number]
+    reach = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
+    sizes = [
+        (n - r - 1) // s + 1 for n, r, s in zip(x.shape[2:], reach, module.stride, strict=True)
+    ]
+    places = torch.unravel_index(kept, sizes)
+    axes, spatial = [], len(sizes)
+    for axis, (start, step) in enumerate(zip(places, module.stride, strict=True)):
+        steps = module.dilation[axis] * torch.arange(module.kernel_size[axis])
+        shape = [len(kept)] + [1] * spatial
+        shape[1 + axis] = len(steps)
+        axes.append((start[:, None] * step + steps).view(shape).to(x.device))
+    patches = x[(slice(None), slice(None), *axes)]  # (B, C, positions, kernel…)
+    return patches.transpose(1, 2).flatten(2)
+
+
+def find_linear_layers(session: Session) -> tuple[LinearLayer, ...]:
+    """Return every use of a weight matrix in a forward pass, in the order the data meets them."""
+    return session.look(lambda model, batch: _find(session, trace(model, batch)))
+
+
+def split_heads(layer: LinearLayer) -> list[tuple[str, slice, slice]]:
+    """Return name, rows and columns of W of every head, or of the layer where it has none."""
+    whole = slice(None)
+    if layer.heads < 2:
+        return [(layer.name, whole, whole)]
+    width = (layer.inputs if layer.by_columns else layer.outputs) // layer.heads
+    parts = [slice(i * width, (i + 1) * width) for i in range(layer.heads)]
+    return [
+        (f"{layer.name}[{i}]", whole, part) if layer.by_columns else (f"{layer.name}[{i}]", part, whole)
+        for i, part in enumerate(parts)
+    ]
+
+
+def _find(session: Session, found: Trace) -> tuple[LinearLayer, ...]:
+    known = {(s.path, s.call): s for s in session.stations if s.place == "output"}
+    layers: list[LinearLayer] = []
+    for seen in found.seen:
+        if seen.function is not None:
+            continue
+        module = session.model.get_submodule(seen.path)
+        own = known.get((seen.path, seen.call))
+        station = own or Station(
+            seen.name, "output", seen.shape[1:], seen.dtype, seen.path, seen.call
+        )
+        station = replace(station, name=seen.name)
+        source = None if seen.source is None else found.operations[seen.source]
+        others = set() if source is None else set(source.consumers) - {seen.operation}
+        entered = Station(f"{seen.name}:in", "entrance", (), seen.dtype, seen.path, seen.call)
+        more: dict[str, Any] = {"shared": bool(others), "entrance": entered if others else None}
+        layers += _layers_of(session.model, module, station, seen.shape, found.batch, more)
+    return tuple(layers)
+
+
+def _layers_of(
+    model: nn.Module,
+    module: nn.Module,
+    station: Station,
+    shape: tuple[int, ...],
+    batch: int,
+    more: dict[str, Any],
+) -> list[LinearLayer]:
+    """Return the layers that a module is: one, one for each group, four of attention, or none."""
+    name = station.name
+    rows = max(1, math.prod(shape[:-1]) // batch)
+    if isinstance(module, nn.MultiheadAttention):
+        return [_project(module, station, part, rows) for part in PROJECTIONS]
+    weight = getattr(module, "weight", None)
+    if not isinstance(weight, Tensor) or not weight.is_floating_point():
+        return []
+    if isinstance(module, nn.Embedding):
+        dim, count = module.embedding_dim, module.num_embeddings
+        return [LinearLayer(name, station, "embedding", dim, count, rows)]
+    if isinstance(module, _ConvNd) and not isinstance(module, _ConvTransposeNd):
+        groups, positions = module.groups, math.prod(shape[2:])
+        outputs, inputs = weight.shape[0] // groups, math.prod(weight.shape[1:])
+        return [
+            LinearLayer(
+                name if groups == 1 else f"{name}[{i}]",
+                station,
+                "convolution",
+                outputs,
+                inputs,
+                positions,
+                (i, groups),
+            )
+            for i in range(groups if groups <= MOST_GROUPS else 0)
+        ]
+    if not (isinstance(module, nn.Linear) or _is_turned(module)) or weight.dim() != 2:
+        return []
+    outputs, inputs = weight.shape[::-1] if _is_turned(module) else weight.shape
+    heads, by_columns = _count_heads(model, station.path, outputs, inputs)
+    return [
+        LinearLayer(
+            name,
+            station,
+            "linear",
+            outputs,
+            inputs,
+            rows,
+            heads=heads,
+            by_columns=by_columns,
+            **more,
+        )
+    ]
+
+
+def _project(
+    module: nn.MultiheadAttention, station: Station, part: str, rows: int
+) -> LinearLayer:
+    outputs, inputs = _projection(module, part).shape
+    inside = replace(
+        station,
+        place="projection",
+        function=part,
+        name=f"{station.name}.{part}",
+        batch_dim=1,
+    )
+    return LinearLayer(
+        inside.name,
+        inside,
+        "projection",
+        outputs,
+        inputs,
+        rows,
+        heads=module.num_heads,
+        by_columns=part == "o",
+    )
+
+
+def _projection(module: Any, part: str) -> Tensor:
+    """Return the weight of one projection of multi-head attention."""
+    if part == "o":
+        weight: Tensor = module.out_proj.weight
+    elif module._qkv_same_embed_dim:
+        weight = module.in_proj_weight.chunk(3)[PROJECTIONS.index(part)]
+    else:
+        weight = getattr(module, f"{part}_proj_weight")
+    return weight
+
+
+def _is_turned(module: nn.Module) -> bool:
+    """Return whether a module keeps Wᵀ, as the Conv1D of GPT-2 does."""
+    return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
+
+
+def _count_heads(model: nn.Module, path: str, outputs: int, inputs: int) -> tuple[int, bool]:
+    """Return how many heads a projection has, and whether they are columns of its weight."""
+    parent, _, name = path.rpartition(".")
+    by_columns = name in HEADS_IN_COLUMNS
+    if not parent or not (by_columns or name in HEADS_IN_ROWS):
+        return 0, False
+    holders = [model.get_submodule(parent)]
+    if "." in parent:  # attention.output.dense lies beside attention.self
+        above = model.get_submodule(parent.rpartition(".")[0])
+        holders += [above, *above.children()]
+    for holder in holders:
+        if "attention" not in type(holder).__name__.lower():
+            continue
+        for owner in (holder, getattr(holder, "config", None)):
+            counts = (getattr(owner, key, None) for key in HEAD_COUNTS)
+            count = next((c for c in counts if isinstance(c, int) and c > 0), 0)
+            width = getattr(holder, "head_dim", None) or (inputs if by_columns else outputs) // (
+                count or 1
+            )
+            heads = (inputs if by_columns else outputs) // width if count else 0
+            if count and heads * width == (inputs if by_columns else outputs):
+                return heads, by_columns
+    return 0, False
+
+
+def check_kinds(layers: tuple[LinearLayer, ...]) -> None:
+    """Raise a sentence where a network has no layer that multiplies by a matrix."""
+    if not layers:
+        raise LawscopeError("The network has no layer that multiplies its input by a weight.")

@@ -1,0 +1,111 @@
+"""The moments of one layer, gathered while rows stream by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from lawscope.capture.linear import LinearLayer
+from lawscope.statistics.distributed import gathered
+from lawscope.statistics.fold_moments import FoldMoments
+from lawscope.statistics.row_buffer import RowBuffer
+
+BUFFER_ROWS = 2048  # a product of so many rows hides what it costs to add d² numbers in float64
+BUFFER_BYTES = 32 * 10**6
+
+
+class LayerSums:
+    """H_a, G_b and E[g_b h_aᵀ] of a layer, by fold; H_b and G_a too where they are not derived.
+
+    Args:
+        layer: whose rows come.
+        folds: how many.
+        unit: rows are brought to length 1, and H_b and G_a measured.
+        sent_back: G_a is measured.
+    """
+
+    def __init__(self, layer: LinearLayer, folds: int, unit: bool, sent_back: bool) -> None:
+        self.layer, self.unit = layer, unit
+        a, b = layer.inputs, layer.outputs
+        self.sums = {
+            "inputs": FoldMoments(a, folds),
+            "gradients": FoldMoments(b, folds),
+            "cross": FoldMoments(b, folds, a),
+        }
+        if unit:
+            self.sums["outputs"] = FoldMoments(b, folds)
+        if unit or sent_back:
+            self.sums["sent back"] = FoldMoments(a, folds)
+        rows = min(BUFFER_ROWS, max(1, BUFFER_BYTES // (4 * (2 * a + b))))
+        self.buffer = RowBuffer(rows * a)
+
+    def update(self, h: Tensor, g: Tensor, folds: Tensor, sent_back: Tensor | None) -> None:
+        """Add rows h_a (n, d_a), g_b (n, d_b), their folds (n,), and g_a (n, d_a) if measured."""
+        columns = (h, g, folds) if sent_back is None else (h, g, folds, sent_back)
+        for rows in self.buffer.append(*columns):
+            self._add(*rows)
+
+    def finish(self, merge: bool) -> None:
+        """Add what waits in the buffer, and what the other ranks have."""
+        for rows in self.buffer.flush():
+            self._add(*rows)
+        if merge:
+            for name, own in self.sums.items():
+                first, *others = gathered(own)
+                for other in others:
+                    first.merge(other)
+                self.sums[name] = first
+
+    def flush(self) -> None:
+        """Add what waits in the buffer."""
+        self.finish(merge=False)
+
+    def scale(self, factor: float) -> None:
+        """Multiply the gradients seen so far."""
+        self.flush()
+        for name in ("gradients", "sent back"):
+            if name in self.sums and not self.unit:
+                self.sums[name].scale(factor)
+        self.sums["cross"].scale(factor)
+
+    def _add(
+        self, h: Tensor, g: Tensor, folds: Tensor, sent_back: Tensor | None = None
+    ) -> None:
+        wide = torch.promote_types(torch.promote_types(h.dtype, g.dtype), torch.float32)
+        h, g = h.to(wide), g.to(wide)
+        self.sums["cross"].update(g, folds, h)
+        if self.unit:
+            weight = self.weight.to(h)
+            sent_back = g @ weight if sent_back is None else sent_back.to(wide)
+            self.sums["outputs"].update(normalise(h @ weight.T), folds)
+            h, g, sent_back = normalise(h), normalise(g), normalise(sent_back)
+        self.sums["inputs"].update(h, folds)
+        self.sums["gradients"].update(g, folds)
+        if sent_back is not None:
+            self.sums["sent back"].update(sent_back.to(wide), folds)
+
+    def note_weight(self, model: nn.Module) -> None:
+        """Look at the weight as it is, which unit rows of the output are made with."""
+        if self.unit:
+            self.weight = self.layer.weight(model)
+
+    @property
+    def finite(self) -> bool:
+        return all(stat.finite for stat in self.sums.values())
+
+
+def count_bytes(layer: LinearLayer, unit: bool, sent_back: bool) -> int:
+    """Return what the moments of a layer take for every fold, in float64."""
+    a, b = layer.inputs, layer.outputs
+    return 8 * (a * a + b * b + a * b + unit * b * b + (unit or sent_back) * a * a)
+
+
+def normalise(rows: Tensor) -> Tensor:
+    """Return rows of length 1; a zero row stays as it is."""
+    sizes = rows.norm(dim=1, keepdim=True)
+    return rows / torch.where(sizes > 0, sizes, 1.0)
+
+
+Sums = Mapping[str, FoldMoments]

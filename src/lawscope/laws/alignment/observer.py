@@ -1,0 +1,463 @@
+"""Stream the moments of every layer: what it reads, and the gradient of what it makes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import fnmatch
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from lawscope.capture.linear import (
+    LinearLayer,
+    choose_positions,
+    find_linear_layers,
+    split_heads,
+)
+from lawscope.capture.outputs import find_logits
+from lawscope.capture.session import Session
+from lawscope.capture.stations import Station, name_nearest
+from lawscope.capture.taps import Tap
+from lawscope.data.batches import Batch
+from lawscope.data.row_hash import hash_samples
+from lawscope.errors import LawscopeError, NotApplicableError
+from lawscope.formatting import count, many, name_some, size_text
+from lawscope.laws.alignment.gather import LayerSums, count_bytes
+from lawscope.laws.alignment.measure import Moments, measure_layer
+from lawscope.laws.alignment.reduction import Reduction
+from lawscope.laws.alignment.result import Alignment, LayerAlignment, without_numbers
+from lawscope.laws.alignment.verdict import advise, judge
+from lawscope.laws.base import LawObserver
+from lawscope.laws.learned import AnswerCount
+from lawscope.statistics.distributed import gathered, merges_ranks
+
+if TYPE_CHECKING:
+    from lawscope.laws.alignment.law import AlignmentSettings
+
+LEAST_FOLDS = 3  # of which a jackknife can be made
+MOST_HEADS = 48  # beyond so many heads in all, projections are measured whole
+COUPLED = (
+    "BatchNorm computes with the statistics of each batch, so that a sample has no gradient of its "
+    "own"
+)
+NO_GRADIENT = (
+    "Its gradients are all zero: the loss does not depend on it, or has none left on this data."
+)
+OUTPUT = Station("output", "output", (), torch.float32)
+
+
+class AlignmentObserver(LawObserver[Alignment]):
+    """Moments of inputs and output gradients of every layer, in one pass."""
+
+    def __init__(self, session: Session, settings: AlignmentSettings) -> None:
+        model = session.model
+        norms = any(isinstance(module, _BatchNorm) for module in model.modules())
+        if session.mode == "train" and norms:
+            raise NotApplicableError(f"In training mode {COUPLED}; measure in mode='eval'.")
+        self.session, self.settings = session, settings
+        self.distributed = merges_ranks(settings.distributed)
+        self.layers = choose_layers(session, settings.layers)
+        self.unit = settings.moments == "unit"
+        self.folds = fit_folds(self.layers, settings.folds, int(settings.memory), self.unit)
+        self.sums = [
+            LayerSums(layer, self.folds, self.unit, layer.shared) for layer in self.layers
+        ]
+        self.share = [min(1.0, settings.positions / layer.positions) for layer in self.layers]
+        self.taps_of: dict[Tap, list[tuple[int, str]]] = {}
+        for i, layer in enumerate(self.layers):
+            self._tap(Tap(layer.station, "input", "raw"), i, "input")
+            self._tap(Tap(layer.station, "output gradient", "raw"), i, "gradient")
+            if layer.entrance is not None:
+                self._tap(Tap(layer.entrance, "output gradient", "raw"), i, "sent back")
+        self.reduction = None if session.loss is None else Reduction(session.loss)
+        self.output_tap = Tap(OUTPUT, "output gradient", "raw")
+        self.answers, self.counts = AnswerCount(), Counter[int]()
+        self.pending: dict[tuple[int, str], Tensor] = {}
+        self.batch: Batch | None = None
+        self.output: Tensor | None = None
+        self.output_gradient: Tensor | None = None
+        self.batches, self.coupled, self.done = 0, False, False
+        self.weights: list[Tensor] = []
+
+    def _tap(self, tap: Tap, layer: int, what: str) -> None:
+        self.taps_of.setdefault(tap, []).append((layer, what))
+
+    def taps(self) -> Sequence[Tap]:
+        return [] if self.done else [*self.taps_of, self.output_tap]
+
+    def wants_batch(self) -> bool:
+        self.batches += 1
+        return (self.batches - 1) % self.settings.every == 0
+
+    def begin_batch(self, batch: Batch) -> None:
+        self.batch, self.output, self.output_gradient, self.pending = batch, None, None, {}
+        model = self.session.model
+        self.coupled |= any(isinstance(m, _BatchNorm) and m.training for m in model.modules())
+        for sums in self.sums:
+            sums.note_weight(model)
+
+    def see(self, tap: Tap, rows: Tensor) -> None:
+        assert self.batch is not None
+        if tap is self.output_tap:
+            self.output_gradient = rows
+            return
+        for i, what in self.taps_of[tap]:
+            found = self._read(i, what, rows, self.batch)
+            if found is None:
+                raise LawscopeError(
+                    f"Layer '{self.layers[i].name}' has activations of shape {tuple(rows.shape)} "
+                    f"for {many(self.batch.size, 'sample')}, which do not tell samples apart; "
+                    "leave it out with layers=."
+                )
+            self.pending[i, what] = found
+
+    def _read(self, i: int, what: str, x: Tensor, batch: Batch) -> Tensor | None:
+        """Return rows (B, positions kept, d)."""
+        layer, model = self.layers[i], self.session.model
+        if what == "input":
+            positions = _count_positions(layer, x, batch.size)
+            kept = choose_positions(positions, self.share[i])
+            return layer.read_inputs(x, batch.size, model, kept)
+        if what == "sent back":
+            kept = choose_positions(_count_positions(layer, x, batch.size), self.share[i])
+            return layer.read_inputs(x, batch.size, model, kept)
+        positions = x.shape[2:].numel() if layer.kind == "convolution" else 0
+        positions = positions or _count_positions(layer, x, batch.size)
+        return layer.read_outputs(x, batch.size, choose_positions(positions, self.share[i]))
+
+    def see_output(self, output: Any) -> None:
+        logits = find_logits(output)
+        self.output = None if logits is None else logits.detach()
+        assert self.batch is not None
+        labels = self.batch.labels
+        if labels is not None and labels.dim() == 1 and not labels.is_floating_point():
+            self.answers.update(output, labels)
+            self.counts.update(labels.tolist())
+
+    def end_batch(self) -> None:
+        batch, pending = self.batch, self.pending
+        self.pending = {}
+        if batch is None or not any(what == "gradient" for _, what in pending):
+            return
+        factor = self._undo_reduction(batch)
+        folds = hash_samples(batch) % self.folds
+        for i, (layer, sums) in enumerate(zip(self.layers, self.sums, strict=True)):
+            found = [pending.get((i, what)) for what in ("input", "gradient", "sent back")]
+            h, g, back = found
+            if h is None or g is None:
+                continue
+            chosen = _choose_rows(layer, batch, h.shape[:2], self.share[i])
+            of_rows = folds[:, None].expand(h.shape[:2])[chosen]
+            back = None if back is None else factor * back[chosen.to(back.device)]
+            at = chosen.to(h.device)
+            sums.update(h[at], factor * g[at], of_rows, back)
+
+    def _undo_reduction(self, batch: Batch) -> float:
+        """Return the factor that makes gradients those of the sum of the loss over its terms."""
+        output, gradient, labels = self.output, self.output_gradient, batch.labels
+        if self.reduction is None or output is None or gradient is None:
+            return 1.0
+        if gradient.shape != output.shape:
+            raise NotApplicableError(
+                "The network's main output is not what the loss is computed of; return the scores "
+                "alone, or name them logits and leave hidden states out."
+            )
+        if batch.tokens is not None:
+            rows = batch.tokens.rows.to(output.device)
+            output, gradient = output.flatten(0, 1)[rows], gradient.flatten(0, 1)[rows]
+            labels = batch.tokens.targets[:, 0]
+        elif len(output) != batch.size or (labels is not None and len(labels) != len(output)):
+            raise NotApplicableError(
+                f"The network returns {tuple(output.shape)} for {many(batch.size, 'sample')}; "
+                "gradients of single samples need an output with a row for each."
+            )
+        return self.reduction.factor(output, labels, gradient)
+
+    def end_pass(self) -> None:
+        self.done = True
+        model = self.session.model
+        self.weights = [layer.weight(model).to("cpu", torch.float64) for layer in self.layers]
+        self.answers.finish(self.distributed)
+        factor = self._agree_on_unit()
+        if self.distributed:
+            self.counts = sum(gathered(self.counts), Counter[int]())
+            self.coupled = any(gathered(self.coupled))
+        for layer, sums in zip(self.layers, self.sums, strict=True):
+            if factor != 1:
+                sums.scale(factor)
+            sums.finish(merge=self.distributed)
+            if not sums.finite:
+                raise LawscopeError(
+                    f"Layer '{layer.name}' has NaN or infinite activations or gradients; look at "
+                    "its weights and inputs before measuring."
+                )
+
+    def _agree_on_unit(self) -> float:
+        """Return the factor for this rank's gradients, by which all ranks count in one unit."""
+        own = self.reduction
+        if own is None:
+            return 1.0
+        if not self.distributed:
+            return own.unit
+        references = gathered([own.reference])
+        first = next((each[0] for each in references if each[0] is not None), None)
+        weight = 1.0
+        if first is not None and own.reference is not None and own.weight:
+            common = Reduction(own.loss)
+            common.reference = first
+            weight = common.weigh(own.reference) or 1.0
+        samples = sum(gathered(own.samples if own.weight else 0))
+        total = sum(gathered(weight * own.weight))
+        return weight * (samples / total if total else 1.0)
+
+    def result(self, control: Alignment | None = None) -> Alignment:
+        """Measure every layer and head, judge and advise."""
+        heads = sum(layer.heads for layer in self.layers)
+        split = self.settings.heads if self.settings.heads is not None else heads <= MOST_HEADS
+        initial = self._initial_weights()
+        layers = tuple(
+            found
+            for i, layer in enumerate(self.layers)
+            for found in self._measure(
+                layer, self.sums[i], self.weights[i], initial[i], split
+            )
+        )
+        verdict, reason = judge(layers)
+        counts = np.array([self.counts[label] for label in sorted(self.counts)], dtype=np.int64)
+        classes = np.array(sorted(self.counts), dtype=np.int64)
+        result = Alignment(
+            layers=layers,
+            gradient=self.settings.gradient,
+            moments=self.settings.moments,
+            measure=self.settings.measure,
+            initial=self._describe_initial(),
+            accuracy=self.answers.accuracy(classes, counts) if len(classes) else math.nan,
+            counts=counts,
+            verdict=verdict,
+            reason=reason,
+            warnings=self._warn_about(layers, split, heads),
+            control=control,
+            settings=self._describe(split),
+        )
+        return dataclasses.replace(result, advice=advise(result))
+
+    def _measure(
+        self, layer: LinearLayer, sums: LayerSums, weight: Tensor, initial: Tensor, split: bool
+    ) -> list[LayerAlignment]:
+        """Return the numbers of a layer, or of each of its heads."""
+        found = {name: stat.compute() for name, stat in sums.sums.items()}
+        W = weight.numpy()
+        moments = Moments(
+            weight=W - initial.numpy(),
+            through=W,
+            inputs=found["inputs"],
+            gradients=found["gradients"],
+            cross=found["cross"],
+            outputs=found.get("outputs"),
+            sent_back=found.get("sent back"),
+        )
+        whole = [(layer.name, slice(None), slice(None))]
+        parts = []
+        for name, rows, columns in split_heads(layer) if split else whole:
+            part = moments.select(rows, columns)
+            missing = _find_fault(part)
+            try:
+                numbers = measure_layer(
+                    part,
+                    centred=self.settings.moments != "raw",
+                    measure=self.settings.measure,
+                    draws=self.settings.null,
+                )
+            except LawscopeError as error:
+                missing = missing or str(error)
+                numbers = without_numbers(missing)
+            if missing:
+                numbers = without_numbers(missing)
+            outputs, inputs = part.weight.shape
+            measured = {"H_b": part.outputs, "G_a": part.sent_back}
+            parts.append(
+                LayerAlignment(
+                    name=name,
+                    inputs=inputs,
+                    outputs=outputs,
+                    rows=found["inputs"].rows,
+                    measured=tuple(n for n, m in measured.items() if m is not None),
+                    missing=missing,
+                    **{f.name: getattr(numbers, f.name) for f in dataclasses.fields(numbers)},
+                )
+            )
+        return parts
+
+    def _initial_weights(self) -> list[Tensor]:
+        """Return κW₀ of every layer, zero where nothing is to be taken from W."""
+        given, kappa = self.settings.subtract_initial, self.settings.kappa
+        if given is None or kappa is None:
+            return [torch.zeros_like(weight) for weight in self.weights]
+        model = open_initial(self.session.model, given)
+        found = []
+        for layer, weight in zip(self.layers, self.weights, strict=True):
+            start = layer.weight(model).to("cpu", torch.float64)
+            if start.shape != weight.shape:
+                raise LawscopeError(
+                    f"Layer '{layer.name}' has a weight of shape {tuple(weight.shape)}, and "
+                    f"{tuple(start.shape)} in subtract_initial=; pass the same network as it was "
+                    "before training."
+                )
+            found.append(kappa * start)
+        return found
+
+    def _describe_initial(self) -> str:
+        if self.settings.subtract_initial is None:
+            return ""
+        return f"W − {self.settings.kappa:g}·W₀"
+
+    def _warn_about(
+        self, layers: Sequence[LayerAlignment], split: bool, heads: int
+    ) -> tuple[str, ...]:
+        sentences = []
+        few = [layer for layer in layers if not layer.enough and not layer.missing]
+        if few:
+            most = max(max(layer.inputs, layer.outputs) for layer in few)
+            sentences.append(
+                f"Of {name_some([layer.name for layer in few], 4)} fewer rows were seen than it "
+                "has dimensions, where chance aligns a great deal; read the excess, not the raw "
+                f"numbers, and give {count(most)} rows or more."
+            )
+        if self.coupled:
+            sentences.append(f"{COUPLED}: the gradients measured are those of whole batches.")
+        if self.folds < self.settings.folds:
+            intervals = "" if self.folds >= LEAST_FOLDS else ", without intervals"
+            sentences.append(
+                f"The moments were kept in {many(self.folds, 'fold')} instead of "
+                f"{self.settings.folds} to stay within memory={size_text(self.settings.memory)}"
+                f"{intervals}; raise memory= for all of them."
+            )
+        if heads > MOST_HEADS and not split and self.settings.heads is None:
+            sentences.append(
+                f"The {count(heads)} heads were measured together in each projection; heads=True "
+                "measures each by itself."
+            )
+        return tuple(sentences)
+
+    def _describe(self, split: bool) -> dict[str, Any]:
+        settings, reduction = self.settings, self.reduction
+        found = "as the loop gives it"
+        if reduction is not None:
+            found = "sum, undone" if not reduction.weight else "mean, undone"
+        return {
+            "gradient": settings.gradient,
+            "moments": settings.moments,
+            "measure": settings.measure,
+            "initial": self._describe_initial() or "kept",
+            "reduction": found,
+            "null_draws": settings.null,
+            "folds": self.folds,
+            "positions": settings.positions,
+            "heads": split,
+            "memory_bytes": settings.memory,
+            "distributed": self.distributed,
+        }
+
+
+def choose_layers(session: Session, selector: str | Sequence[str] | None) -> list[LinearLayer]:
+    """Return the layers named, or all but embeddings and the head."""
+    every = find_linear_layers(session)
+    if selector is None:
+        hidden = [layer for layer in every if layer.kind != "embedding"]
+        width = session.output_shape[-1] if session.output_shape else 0
+        if len(hidden) > 1 and hidden[-1].outputs == width:
+            hidden = hidden[:-1]
+        if not hidden:
+            raise NotApplicableError(
+                "The network shows no layer with a weight matrix (linear, convolution or "
+                "attention); alignment is about such layers."
+            )
+        return hidden
+    patterns = [selector] if isinstance(selector, str) else list(selector)
+    names = [layer.name for layer in every]
+    chosen: set[str] = set()
+    for pattern in patterns:
+        matched = {n for n in names if n == pattern or fnmatch.fnmatchcase(n, pattern)}
+        if not matched:
+            raise LawscopeError(_say_unknown(session, pattern, names))
+        chosen |= matched
+    return [layer for layer in every if layer.name in chosen]
+
+
+def _say_unknown(session: Session, pattern: str, names: Sequence[str]) -> str:
+    known = f"layers with a weight matrix are {name_some(names, 12)}"
+    if pattern in session.module_names:
+        module = session.model.get_submodule(pattern)
+        return (
+            f"'{pattern}' is a {type(module).__name__} without a weight matrix of its own, or "
+            f"never ran; {known}."
+        )
+    return f"No layer matches '{pattern}'.{name_nearest(pattern, names)} The {known}."
+
+
+def fit_folds(layers: Sequence[LinearLayer], folds: int, memory: int, unit: bool) -> int:
+    """Return how many folds of the moments of all layers fit the budget."""
+    each = sum(count_bytes(layer, unit, layer.shared) for layer in layers)
+    if each > memory:
+        widest = max(layers, key=lambda layer: count_bytes(layer, unit, layer.shared))
+        raise NotApplicableError(
+            f"The moments of {many(len(layers), 'layer')} need {size_text(each)}, more than "
+            f"memory={size_text(memory)}; the widest is '{widest.name}' ({widest.inputs} → "
+            f"{widest.outputs}): raise memory=, or name fewer layers with layers=."
+        )
+    fitting = min(folds, memory // each)
+    return fitting if fitting >= LEAST_FOLDS else 1
+
+
+def open_initial(model: nn.Module, given: nn.Module | Mapping[str, Tensor]) -> nn.Module:
+    """Return the network as it was before training."""
+    if isinstance(given, nn.Module):
+        return given
+    initial = copy.deepcopy(model)
+    try:
+        initial.load_state_dict(dict(given))
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise LawscopeError(
+            "subtract_initial= is not a state dict of this network: "
+            f"{str(error).partition(chr(10))[0]}; pass the network as it was before training, or "
+            "its state_dict()."
+        ) from error
+    return initial
+
+
+def _count_positions(layer: LinearLayer, x: Tensor, size: int) -> int:
+    """Return how many rows a sample has in what a layer reads or makes."""
+    if layer.kind == "convolution":
+        return layer.positions
+    rows = x.numel() if layer.kind == "embedding" else x.numel() // x.shape[-1]
+    return max(1, rows // size)
+
+
+def _choose_rows(
+    layer: LinearLayer, batch: Batch, shape: Sequence[int], share: float
+) -> Tensor:
+    """Return which rows (B, positions kept) are not padding."""
+    mask = batch.mask
+    if mask is not None and layer.kind != "convolution":
+        kept = choose_positions(mask.shape[1], share)
+        if tuple(shape) == (mask.shape[0], len(kept)):
+            return mask.to("cpu", torch.bool)[:, kept]
+    return torch.ones(tuple(shape), dtype=torch.bool, device="cpu")
+
+
+def _find_fault(moments: Moments) -> str:
+    """Return why a layer has no numbers, or nothing."""
+    if not moments.inputs.rows:
+        return "No gradient came with its rows: the loss does not depend on it."
+    if not bool(moments.gradients.scatter.any() or moments.gradients.mean.any()):
+        return NO_GRADIENT
+    if not bool(moments.inputs.scatter.any() or moments.inputs.mean.any()):
+        return "What comes into it is zero."
+    return ""
