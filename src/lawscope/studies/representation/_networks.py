@@ -21,12 +21,6 @@ BATCH, RATE = 16, 0.05
 DECAYS = [0.0, 1e-3, 1e-2]
 HIDDEN = ("layer2.linear", "layer3.linear", "layer4.linear")
 FULLY_CONNECTED = {RELU: (*HIDDEN, "head"), TANH: (*HIDDEN, "head"), RESIDUAL: ("hidden", "head")}
-SHORT_RELATIONS = {
-    f"{side} {name}": f"{name} {side[0]}"
-    for side in ("backward", "forward")
-    for name in ("RGA", "RWA", "GWA")
-}
-
 
 @NETWORKS.register("bias-free")
 def bias_free(activation: str = RELU, width: int = 64, depth: int = 5) -> nn.Module:
@@ -69,7 +63,7 @@ def mlps(
             Recipe("sgd", RATE, epochs, batch, decay, seed),
             ImageData(per_class=settings["per_class"]),
             seed,
-            along(epochs),
+            tuple(sorted({*every(epochs), *along(epochs)})),
         )
         for seed in seeds_of(settings)
     ]
@@ -91,15 +85,22 @@ def residual_networks(settings: Settings) -> list[Training]:
 
 
 def along(epochs: int) -> tuple[int, ...]:
-    """Return the epochs that are kept: none, the first ones, and then ever fewer."""
-    kept = {0, *(epochs * share // 30 for share in (1, 2, 3, 5, 7, 10, 12, 15, 20, 25))}
-    return tuple(sorted({1, 2, *kept} & set(range(epochs))))
+    """Return the epochs at which a picture along training looks: more at the beginning."""
+    shares = (1, 2, 3, 5, 10, 15, 20, 25, 30)
+    return tuple(sorted({0, *(epochs * share // 30 for share in shares)}))
+
+
+def every(epochs: int) -> tuple[int, ...]:
+    """Return the epochs that are kept: 40 and the first ones, where there are as many."""
+    return tuple(sorted({*range(0, epochs, max(1, epochs // 40)), *range(min(4, epochs))}))
 
 
 PAPER: dict[str, Any] = {
     "per_class": 500, "steps": 9400, "residual_per_class": 500, "residual_epochs": 30, "seeds": 3,
+    "null": 20,
 }  # fmt: skip
-SMOKE = {"per_class": 5, "steps": 20, "residual_per_class": 5, "residual_epochs": 2, "seeds": 1}
+SMOKE = {"per_class": 5, "steps": 20, "residual_per_class": 5, "residual_epochs": 2, "seeds": 1,
+         "null": 2}  # fmt: skip
 DEPARTURE = (
     "networks of 4 hidden layers of 64 units and a residual network of 2 blocks on 5000 images of "
     "10×10, instead of ResNet18 on CIFAR-10"
