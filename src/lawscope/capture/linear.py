@@ -14,7 +14,6 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from lawscope.capture.session import Session
 from lawscope.capture.stations import Station
 from lawscope.capture.trace import Trace, join_name, trace
-from lawscope.errors import LawscopeError
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 MOST_GROUPS = 16  # of a convolution: beyond it, as with a map for every channel, it is left out
@@ -22,7 +21,7 @@ PROJECTIONS = "qkvo"
 # Names of projections in attention modules: heads are rows of these weights, and columns of those.
 HEADS_IN_ROWS = frozenset("q_proj k_proj v_proj query key value q_lin k_lin v_lin q k v".split())
 HEADS_IN_COLUMNS = frozenset("o_proj out_proj out_lin o dense c_proj".split())
-HEAD_COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head")
+HEAD_COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads")
 Kind = Literal["linear", "convolution", "projection", "embedding"]
 
 
@@ -42,6 +41,7 @@ class LinearLayer:
         entrance: where the gradient of the input is tapped if it is shared.
         heads: how many it has, 0 where that is not known.
         by_columns: heads are columns of W, as of the output of attention, and not rows.
+        fused: rows are those of queries, keys and values, one after the other.
     """
 
     name: str
@@ -55,6 +55,7 @@ class LinearLayer:
     entrance: Station | None = None
     heads: int = 0
     by_columns: bool = False
+    fused: bool = False
 
     def weight(self, model: nn.Module) -> Tensor:
         """Return W (d_b, d_a), detached."""
@@ -143,12 +144,16 @@ def split_heads(layer: LinearLayer) -> list[tuple[str, slice, slice]]:
     whole = slice(None)
     if layer.heads < 2:
         return [(layer.name, whole, whole)]
-    width = (layer.inputs if layer.by_columns else layer.outputs) // layer.heads
-    parts = [slice(i * width, (i + 1) * width) for i in range(layer.heads)]
-    return [
-        (f"{layer.name}[{i}]", whole, part) if layer.by_columns else (f"{layer.name}[{i}]", part, whole)
-        for i, part in enumerate(parts)
-    ]
+    names = [f"{layer.name}.{part}" for part in "qkv"] if layer.fused else [layer.name]
+    width = (layer.inputs if layer.by_columns else layer.outputs) // (layer.heads * len(names))
+    parts = []
+    for i, name in enumerate(names):
+        for head in range(layer.heads):
+            start = (i * layer.heads + head) * width
+            part = slice(start, start + width)
+            rows, columns = (whole, part) if layer.by_columns else (part, whole)
+            parts.append((f"{name}[{head}]", rows, columns))
+    return parts
 
 
 def _find(session: Session, found: Trace) -> tuple[LinearLayer, ...]:
@@ -208,7 +213,7 @@ def _layers_of(
     if not (isinstance(module, nn.Linear) or _is_turned(module)) or weight.dim() != 2:
         return []
     outputs, inputs = weight.shape[::-1] if _is_turned(module) else weight.shape
-    heads, by_columns = _count_heads(model, station.path, outputs, inputs)
+    of_heads = _find_heads(model, station.path, outputs, inputs)
     return [
         LinearLayer(
             name,
@@ -217,8 +222,7 @@ def _layers_of(
             outputs,
             inputs,
             rows,
-            heads=heads,
-            by_columns=by_columns,
+            **of_heads,
             **more,
         )
     ]
@@ -263,32 +267,36 @@ def _is_turned(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
 
 
-def _count_heads(model: nn.Module, path: str, outputs: int, inputs: int) -> tuple[int, bool]:
-    """Return how many heads a projection has, and whether they are columns of its weight."""
+def _find_heads(model: nn.Module, path: str, outputs: int, inputs: int) -> dict[str, Any]:
+    """Return the heads of a projection, as fields of its layer; nothing where none are known."""
     parent, _, name = path.rpartition(".")
-    by_columns = name in HEADS_IN_COLUMNS
-    if not parent or not (by_columns or name in HEADS_IN_ROWS):
-        return 0, False
-    holders = [model.get_submodule(parent)]
-    if "." in parent:  # attention.output.dense lies beside attention.self
+    by_columns, fused = name in HEADS_IN_COLUMNS, outputs == 3 * inputs
+    if not (by_columns or fused or name in HEADS_IN_ROWS):
+        return {}
+    size = inputs if by_columns else outputs // 3 if fused else outputs
+    holder = model.get_submodule(parent)
+    holders = [holder]
+    if parent and not _has_heads(holder):  # attention.output.dense lies beside attention.self
         above = model.get_submodule(parent.rpartition(".")[0])
-        holders += [above, *above.children()]
-    for holder in holders:
-        if "attention" not in type(holder).__name__.lower():
+        holders = [m for m in (above, *above.children()) if _is_attention(m)]
+    for owner in (each for m in holders for each in (m, getattr(m, "config", None))):
+        heads = _has_heads(owner)
+        if not heads or (owner is not holder and not any(map(_is_attention, holders))):
             continue
-        for owner in (holder, getattr(holder, "config", None)):
-            counts = (getattr(owner, key, None) for key in HEAD_COUNTS)
-            count = next((c for c in counts if isinstance(c, int) and c > 0), 0)
-            width = getattr(holder, "head_dim", None) or (inputs if by_columns else outputs) // (
-                count or 1
-            )
-            heads = (inputs if by_columns else outputs) // width if count else 0
-            if count and heads * width == (inputs if by_columns else outputs):
-                return heads, by_columns
-    return 0, False
+        # Keys and values may have fewer heads of the same width.
+        width = getattr(owner, "head_dim", None)
+        if isinstance(width, int) and width > 0 and size % width == 0:
+            heads = size // width
+        if size % heads == 0:
+            return {"heads": heads, "by_columns": by_columns, "fused": fused and not by_columns}
+    return {}
 
 
-def check_kinds(layers: tuple[LinearLayer, ...]) -> None:
-    """Raise a sentence where a network has no layer that multiplies by a matrix."""
-    if not layers:
-        raise LawscopeError("The network has no layer that multiplies its input by a weight.")
+def _has_heads(owner: Any) -> int:
+    """Return how many heads a module, or a configuration, says that it has."""
+    counts = (getattr(owner, key, None) for key in HEAD_COUNTS)
+    return next((c for c in counts if isinstance(c, int) and c > 0), 0)
+
+
+def _is_attention(module: nn.Module) -> bool:
+    return "attention" in type(module).__name__.lower()

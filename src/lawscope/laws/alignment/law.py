@@ -116,6 +116,9 @@ class AlignmentSettings(Settings):
     every: int = option(
         1, "of a training loop that is watched, every how many batches are read.", least=1
     )
+    keep: bool = option(
+        False, "keep H, G and W of every layer in the result, as matrices; they are not saved."
+    )
     memory: str | int = option(
         "auto",
         "budget for the moments: 8 bytes × folds × (d_a² + d_b² + d_a·d_b) a layer.",

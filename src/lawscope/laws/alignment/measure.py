@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ SEED = 20241024
 LEAST_DRAWS = 4
 PLAIN_WIDTH = 256  # up to this width every null is drawn as often as asked for
 LEAST_FOLDS = 3
+TWO_SIDED = 1.96  # standard deviations on either side that hold 95 % of a normal distribution
 Ends = tuple[float, float]
 
 
@@ -55,12 +55,11 @@ NO_LAW = PowerLaw(math.nan, math.nan)
 class Moments:
     """What was gathered of one layer, or of one head of it.
 
-    ``outputs`` and ``sent_back`` are H_b and G_a where they were measured rather than derived;
-    ``through`` is W, and ``weight`` what Z is made of: W, or what training has added to it.
+    ``outputs`` and ``sent_back`` are H_b and G_a where they were measured rather than derived.
     """
 
     weight: FloatArray
-    through: FloatArray
+    change: FloatArray | None  # W − κW₀, of which Z is made if given
     inputs: FoldedMoments  # of h_a
     gradients: FoldedMoments  # of g_b
     cross: FoldedMoments  # of g_b beside h_a
@@ -82,7 +81,7 @@ class Moments:
         assert inputs is not None and gradients is not None and cross is not None
         return Moments(
             self.weight[rows, columns],
-            self.through[rows, columns],
+            None if self.change is None else self.change[rows, columns],
             inputs,
             gradients,
             cross,
@@ -92,43 +91,61 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class Matrices:
     """The matrices of a layer, of all folds or of all but one."""
 
     weight: FloatArray
-    through: FloatArray
+    change: FloatArray | None
     H_a: FloatArray
     G_b: FloatArray
     H_b: FloatArray
     G_a: FloatArray
     cross: FloatArray  # E[g_b h_bᵀ]
 
+    @property
+    def acting(self) -> FloatArray:
+        """What Z is made of: W, or what training has added to it."""
+        return self.weight if self.change is None else self.change
 
-def join(moments: Moments, centred: bool, without: int | None = None) -> Parts:
+
+def join(moments: Moments, centred: bool, without: int | None = None) -> Matrices:
     """Return the matrices; H_b = W·H_a·Wᵀ and G_a = Wᵀ·G_b·W unless measured."""
 
     def take(found: FoldedMoments) -> FloatArray:
         return np.asarray(found.moment(centred, without).numpy())
 
-    W, H_a, G_b = moments.through, take(moments.inputs), take(moments.gradients)
+    W, H_a, G_b = moments.weight, take(moments.inputs), take(moments.gradients)
     H_b = W @ H_a @ W.T if moments.outputs is None else take(moments.outputs)
     G_a = W.T @ G_b @ W if moments.sent_back is None else take(moments.sent_back)
-    return Parts(moments.weight, W, H_a, G_b, H_b, G_a, take(moments.cross) @ W.T)
+    return Matrices(W, moments.change, H_a, G_b, H_b, G_a, take(moments.cross) @ W.T)
 
 
-def measure_alignments(parts: Parts, measure: Measure) -> dict[str, float]:
+def measure_alignments(parts: Matrices, measure: Measure) -> dict[str, float]:
     """Return the six alignments, NaN where a side has a single unit."""
-    given = {"H_b": parts.H_b, "G_a": parts.G_a, "measure": measure}
-    found = compute_alignments(parts.weight, parts.H_a, parts.G_b, **given)
+    found = compute_alignments(
+        parts.weight,
+        parts.H_a,
+        parts.G_b,
+        H_b=parts.H_b,
+        G_a=parts.G_a,
+        change=parts.change,
+        measure=measure,
+    )
     return {name: found.get(name, math.nan) for name in RELATIONS}
 
 
-def measure_null(parts: Parts, measure: Measure, draws: int) -> dict[str, Null]:
+def measure_null(parts: Matrices, measure: Measure, draws: int) -> dict[str, Null]:
     """Return what random rotations of H_a and G_b leave; of wide layers by fewer draws."""
     width = max(parts.weight.shape)
     fewer = max(LEAST_DRAWS, round(draws * (PLAIN_WIDTH / width) ** 2))
     found = compute_null(
-        parts.weight, parts.H_a, parts.G_b, draws=min(draws, fewer), measure=measure, seed=SEED
+        parts.weight,
+        parts.H_a,
+        parts.G_b,
+        change=parts.change,
+        draws=min(draws, fewer),
+        measure=measure,
+        seed=SEED,
     )
     return {name: Null(*found.get(name, (math.nan, math.nan))) for name in RELATIONS}
 
@@ -195,8 +212,8 @@ class Spectra(NamedTuple):
     """λ_H ∝ λ_G^α on the output side, by three ways to pair eigenvalues."""
 
     sorted: PowerLaw
-    in_G: PowerLaw
-    in_H: PowerLaw
+    in_g: PowerLaw
+    in_h: PowerLaw
 
 
 class PhaseOf(NamedTuple):
@@ -227,9 +244,12 @@ class Numbers:
     backward: Stationary
     rank_in: int
     rank_out: int
+    matrices: Matrices | None = field(default=None, metadata={"saved": False})
 
 
-def measure_layer(moments: Moments, *, centred: bool, measure: Measure, draws: int) -> Numbers:
+def measure_layer(
+    moments: Moments, *, centred: bool, measure: Measure, draws: int, keep: bool = False
+) -> Numbers:
     """Measure one layer; intervals are those of a jackknife over its folds.
 
     Raises:
@@ -239,7 +259,7 @@ def measure_layer(moments: Moments, *, centred: bool, measure: Measure, draws: i
     raw = measure_alignments(whole, measure)
     null = measure_null(whole, measure, draws)
     exponents, phase = find_phase(whole)
-    Z_b, Z_a = whole.weight @ whole.weight.T, whole.weight.T @ whole.weight
+    Z_b, Z_a = whole.acting @ whole.acting.T, whole.acting.T @ whole.acting
     return Numbers(
         raw=raw,
         null=null,
@@ -253,6 +273,7 @@ def measure_layer(moments: Moments, *, centred: bool, measure: Measure, draws: i
         backward=_stationary(Z_a, whole.H_a, whole.G_a),
         rank_in=effective_rank99(whole.H_a),
         rank_out=effective_rank99(whole.H_b),
+        matrices=whole if keep else None,
     )
 
 
@@ -261,8 +282,9 @@ def find_intervals(
 ) -> dict[str, Ends]:
     """Return 95 % intervals by name: the excess of each relation, "cross", "p" and "q".
 
-    Of the population, by the jackknife over folds (Busing et al. 1999); the null is held fixed.
-    Empty with fewer than 3 folds that have rows.
+    Their width is that of the jackknife over folds (Busing et al. 1999), of an excess together
+    with that of its null. They are about the value of these samples, since the bias of few samples
+    is in the null as well. Empty with fewer than 3 folds that have rows.
     """
     counts = moments.inputs.counts.numpy()
     folds = [f for f in range(len(counts)) if counts[f]]
@@ -272,7 +294,7 @@ def find_intervals(
     def values(without: int | None) -> list[float]:
         parts = join(moments, centred, without)
         excess = measure_excess(measure_alignments(parts, measure), null)
-        cross = measure_cross(parts.cross, parts.weight @ parts.weight.T).alignment
+        cross = measure_cross(parts.cross, parts.acting @ parts.acting.T).alignment
         found = fit_or_none(parts) if fitted else None
         return [*excess.values(), cross, *((found.p, found.q) if found else (math.nan, math.nan))]
 
@@ -281,20 +303,25 @@ def find_intervals(
     except LawscopeError:  # all gradients lie in one fold
         return {}
     ratios = counts.sum() / counts[folds]
-    found = jackknife(table, ratios, ratios / (ratios - 1))
-    half = _quantile(len(folds)) * found.error
+    errors = jackknife(table, ratios, ratios / (ratios - 1)).error
+    half = _quantile(len(folds)) * errors
+    # A single rotation would be so far from the mean of all.
+    spread = [
+        TWO_SIDED * each.sd / max(1 - each.mean, 1e-300) for each in null.values()
+    ]
+    half = np.hypot(half, [*spread, 0.0, 0.0, 0.0])
     names = [*RELATIONS, "cross", "p", "q"]
     return {
-        name: (float(m - w), float(m + w))
-        for name, m, w in zip(names, found.centre, half, strict=True)
-        if math.isfinite(m) and math.isfinite(w)
+        name: (float(value - width), float(value + width))
+        for name, value, width in zip(names, table[0], half, strict=True)
+        if math.isfinite(value) and math.isfinite(width)
     }
 
 
-def find_phase(parts: Parts) -> tuple[Exponents | None, PhaseOf]:
+def find_phase(parts: Matrices) -> tuple[Exponents | None, PhaseOf]:
     """Fit (p, q) and name the phase, or say why there is none."""
     try:
-        found = fit_exponents(parts.weight, parts.H_a, parts.G_b)
+        found = fit_exponents(parts.acting, parts.H_a, parts.G_b)
     except LawscopeError as error:
         return None, NO_PHASE._replace(reason=str(error))
     label = classify(
@@ -302,27 +329,27 @@ def find_phase(parts: Parts) -> tuple[Exponents | None, PhaseOf]:
         found.q,
         found.r2_p,
         found.r2_q,
-        commutator_H=found.commutator_H,
-        commutator_G=found.commutator_G,
+        commutator_h=found.commutator_h,
+        commutator_g=found.commutator_g,
     )
     return found, PhaseOf(label.phase or "", label.nearest, label.distance, label.reason)
 
 
-def fit_or_none(parts: Parts) -> Exponents | None:
+def fit_or_none(parts: Matrices) -> Exponents | None:
     """Fit (p, q), or return None where they mean nothing."""
     try:
-        return fit_exponents(parts.weight, parts.H_a, parts.G_b)
+        return fit_exponents(parts.acting, parts.H_a, parts.G_b)
     except LawscopeError:
         return None
 
 
-def find_spectra(parts: Parts) -> Spectra | None:
+def find_spectra(parts: Matrices) -> Spectra | None:
     """Fit the power law of the eigenvalues of H_b and G_b, or return None."""
     try:
         found = fit_spectra(parts.H_b, parts.G_b)
     except LawscopeError:
         return None
-    return Spectra(*(PowerLaw(*line) for line in (found.sorted, found.in_G, found.in_H)))
+    return Spectra(*(PowerLaw(*line) for line in (found.sorted, found.in_g, found.in_h)))
 
 
 def _stationary(Z: FloatArray, plus: FloatArray, minus: FloatArray) -> Stationary:
@@ -335,5 +362,3 @@ def _quantile(folds: int) -> float:
 
     return float(t.ppf(0.975, folds - 1))
 
-
-Advance = Callable[[], None]

@@ -249,14 +249,14 @@ class AlignmentObserver(LawObserver[Alignment]):
         return dataclasses.replace(result, advice=advise(result))
 
     def _measure(
-        self, layer: LinearLayer, sums: LayerSums, weight: Tensor, initial: Tensor, split: bool
+        self, layer: LinearLayer, sums: LayerSums, weight: Tensor, initial: Tensor | None, split: bool
     ) -> list[LayerAlignment]:
         """Return the numbers of a layer, or of each of its heads."""
         found = {name: stat.compute() for name, stat in sums.sums.items()}
         W = weight.numpy()
         moments = Moments(
-            weight=W - initial.numpy(),
-            through=W,
+            weight=W,
+            change=None if initial is None else W - initial.numpy(),
             inputs=found["inputs"],
             gradients=found["gradients"],
             cross=found["cross"],
@@ -274,6 +274,7 @@ class AlignmentObserver(LawObserver[Alignment]):
                     centred=self.settings.moments != "raw",
                     measure=self.settings.measure,
                     draws=self.settings.null,
+                    keep=self.settings.keep,
                 )
             except LawscopeError as error:
                 missing = missing or str(error)
@@ -295,13 +296,13 @@ class AlignmentObserver(LawObserver[Alignment]):
             )
         return parts
 
-    def _initial_weights(self) -> list[Tensor]:
-        """Return κW₀ of every layer, zero where nothing is to be taken from W."""
+    def _initial_weights(self) -> list[Tensor | None]:
+        """Return κW₀ of every layer, None where nothing is to be taken from W."""
         given, kappa = self.settings.subtract_initial, self.settings.kappa
         if given is None or kappa is None:
-            return [torch.zeros_like(weight) for weight in self.weights]
+            return [None] * len(self.layers)
         model = open_initial(self.session.model, given)
-        found = []
+        found: list[Tensor | None] = []
         for layer, weight in zip(self.layers, self.weights, strict=True):
             start = layer.weight(model).to("cpu", torch.float64)
             if start.shape != weight.shape:

@@ -52,6 +52,7 @@ class LayerAlignment(Numbers):
         backward: Z_a + c₁H_a = c₂G_a.
         rank_in: eigenvectors that hold 99 % of Tr H_a.
         rank_out: the same of H_b.
+        matrices: W, H, G and E[g_b h_bᵀ], with ``keep=True``; not saved.
     """
 
     name: str
@@ -202,13 +203,13 @@ def _row(layer: LayerAlignment) -> dict[str, object]:
         "p R²": _NAN if found is None else found.r2_p,
         "q": _NAN if found is None else found.q,
         "q R²": _NAN if found is None else found.r2_q,
-        "commutator H": _NAN if found is None else found.commutator_H,
-        "commutator G": _NAN if found is None else found.commutator_G,
+        "commutator H": _NAN if found is None else found.commutator_h,
+        "commutator G": _NAN if found is None else found.commutator_g,
         "phase": layer.phase.name,
         "nearest phase": layer.phase.nearest,
         "distance": layer.phase.distance,
     }
-    for kind in ("sorted", "in_G", "in_H"):
+    for kind in ("sorted", "in_g", "in_h"):
         law = NO_LAW if spectra is None else getattr(spectra, kind)
         row |= {f"α {kind}": law.exponent, f"α {kind} R²": law.r2}
     cross = layer.cross
