@@ -36,7 +36,7 @@ def measure_layers(
     with quietly():
         found = alignment(
             run.network(epoch), batches, cross_entropy, layers=list(names), progress=False,
-            **{"null": lab.settings["null"], **settings},
+            null=lab.settings["null"], folds=lab.settings["folds"], **settings,
         )  # fmt: skip
     return [numbers_of(found.layer(name)) for name in names]
 
