@@ -12,6 +12,7 @@ from torch.nn import functional as F
 import lawscope as ls
 from lawscope.capture.session import Session
 from lawscope.data.source import Source
+from lawscope.laws.alignment.law import ALIGNMENT
 from lawscope.theory.representation import RELATIONS, align
 
 CLASSES = cases.CLASSES
@@ -235,8 +236,11 @@ def test_projections_of_fused_attention_are_measured_head_by_head(batch_first):
     names = [layer.name for layer in ours.layers if "attention" in layer.name]
     assert names == [f"attention.{part}[{head}]" for part in "qkvo" for head in (0, 1)]
     for name in names:
-        for one, other in zip(moments_of(ours, name), moments_of(theirs, name), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-12)
+        one, other = ours.layer(name), theirs.layer(name)
+        assert one.measured == other.measured == (("G_a",) if ".o[" not in name else ())
+        for matrix in ("H_a", "G_b", "G_a", "cross"):
+            pair = (getattr(layer.matrices, matrix) for layer in (one, other))
+            np.testing.assert_allclose(*pair, rtol=1e-6, atol=1e-12)
 
 
 def test_where_branches_meet_the_gradient_of_the_input_is_measured():
@@ -259,3 +263,33 @@ def test_where_branches_meet_the_gradient_of_the_input_is_measured():
     matrices = found.layer("b").matrices
     H_a = matrices.H_a
     assert found.layer("b").raw["backward RGA"] == pytest.approx(align(H_a, G_a), abs=1e-9)
+
+
+@pytest.mark.parametrize("outputs", [CLASSES, 100])
+def test_of_outputs_the_jacobian_is_measured(outputs):
+    """Exactly of a few outputs; of many by random signs, whose mean is the Jacobian's moment."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, outputs)).double()
+    x, _ = vectors()
+    found = ls.alignment(model, [x[:20], x[20:]], gradient="output", **ALL)
+    expected = torch.zeros(8, 8, dtype=torch.float64)
+    for row in x:
+        J = torch.autograd.functional.jacobian(lambda h: model[2](torch.tanh(h)), model[0](row))
+        expected += J.T @ J / len(x)
+    matrices = found.layer("0").matrices
+    close = {"rtol": 1e-9} if outputs <= 64 else {"atol": 0.25 * float(expected.norm())}
+    np.testing.assert_allclose(matrices.G_b, expected.numpy(), **close)
+    assert found.gradient == "output"
+    layer = found.layer("0")
+    Z_a = layer.matrices.weight.T @ layer.matrices.weight
+    assert layer.raw["backward GWA"] == pytest.approx(align(Z_a, layer.matrices.G_a))
+
+
+def test_a_training_step_has_no_jacobian():
+    session = Session(mlp(), Source([vectors()]), loss=mean_of)
+    observer = ALIGNMENT.observe(session, ALIGNMENT.settings(gradient="output"))
+    with (
+        pytest.raises(ls.LawscopeError, match="not part of a training step"),
+        session.attach([observer]),
+    ):
+        pass

@@ -163,14 +163,26 @@ def _find(session: Session, found: Trace) -> tuple[LinearLayer, ...]:
         if seen.function is not None:
             continue
         module = session.model.get_submodule(seen.path)
-        own = known.get((seen.path, seen.call))
-        station = own or Station(
+        station = known.get((seen.path, seen.call)) or Station(
             seen.name, "output", seen.shape[1:], seen.dtype, seen.path, seen.call
         )
         station = replace(station, name=seen.name)
         source = None if seen.source is None else found.operations[seen.source]
         others = set() if source is None else set(source.consumers) - {seen.operation}
-        entered = Station(f"{seen.name}:in", "entrance", (), seen.dtype, seen.path, seen.call)
+        entered = Station(
+            f"{seen.name}:in",
+            "entrance",
+            (),
+            seen.dtype,
+            seen.path,
+            seen.call,
+            batch_dim=station.batch_dim,
+        )
+        if isinstance(module, nn.MultiheadAttention):
+            # Queries, keys and values of one tensor share it; of several, none is known to.
+            inputs = found.operations[seen.operation].inputs
+            read = [i for i in inputs if found.operations[i].origin == "data"]
+            others = {-1} if len(set(read)) == 1 else set()
         more: dict[str, Any] = {"shared": bool(others), "entrance": entered if others else None}
         layers += _layers_of(session.model, module, station, seen.shape, found.batch, more)
     return tuple(layers)
@@ -188,7 +200,8 @@ def _layers_of(
     name = station.name
     rows = max(1, math.prod(shape[:-1]) // batch)
     if isinstance(module, nn.MultiheadAttention):
-        return [_project(module, station, part, rows) for part in PROJECTIONS]
+        own = {part: {} if part == "o" else more for part in PROJECTIONS}
+        return [_project(module, station, part, rows, own[part]) for part in PROJECTIONS]
     weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
         return []
@@ -229,7 +242,11 @@ def _layers_of(
 
 
 def _project(
-    module: nn.MultiheadAttention, station: Station, part: str, rows: int
+    module: nn.MultiheadAttention,
+    station: Station,
+    part: str,
+    rows: int,
+    more: dict[str, Any],
 ) -> LinearLayer:
     outputs, inputs = _projection(module, part).shape
     inside = replace(
@@ -248,6 +265,7 @@ def _project(
         rows,
         heads=module.num_heads,
         by_columns=part == "o",
+        **more,
     )
 
 

@@ -40,6 +40,8 @@ class LayerSums:
             self.sums["sent back"] = FoldMoments(a, folds)
         rows = min(BUFFER_ROWS, max(1, BUFFER_BYTES // (4 * (2 * a + b))))
         self.buffer = RowBuffer(rows * a)
+        dims = {"inputs": a, "gradients": b, "sent back": a}
+        self.apart = {name: RowBuffer(rows * dim) for name, dim in dims.items()}
 
     def update(self, h: Tensor, g: Tensor, folds: Tensor, sent_back: Tensor | None) -> None:
         """Add rows h_a (n, d_a), g_b (n, d_b), their folds (n,), and g_a (n, d_a) if measured."""
@@ -47,10 +49,18 @@ class LayerSums:
         for rows in self.buffer.append(*columns):
             self._add(*rows)
 
+    def update_apart(self, name: str, rows: Tensor, folds: Tensor) -> None:
+        """Add rows of one kind by themselves: gradients of one output, or inputs beside them."""
+        for x, f in self.apart[name].append(rows, folds):
+            self._add_apart(name, x, f)
+
     def finish(self, merge: bool) -> None:
-        """Add what waits in the buffer, and what the other ranks have."""
+        """Add what waits in the buffers, and what the other ranks have."""
         for rows in self.buffer.flush():
             self._add(*rows)
+        for name, buffer in self.apart.items():
+            for x, f in buffer.flush():
+                self._add_apart(name, x, f)
         if merge:
             for name, own in self.sums.items():
                 first, *others = gathered(own)
@@ -69,6 +79,14 @@ class LayerSums:
             if name in self.sums and not self.unit:
                 self.sums[name].scale(factor)
         self.sums["cross"].scale(factor)
+
+    def _add_apart(self, name: str, rows: Tensor, folds: Tensor) -> None:
+        rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
+        if name == "inputs" and self.unit:
+            self.sums["outputs"].update(normalise(rows @ self.weight.to(rows).T), folds)
+        if name == "gradients" and self.unit and not self.layer.shared:
+            self.sums["sent back"].update(normalise(rows @ self.weight.to(rows)), folds)
+        self.sums[name].update(normalise(rows) if self.unit else rows, folds)
 
     def _add(
         self, h: Tensor, g: Tensor, folds: Tensor, sent_back: Tensor | None = None

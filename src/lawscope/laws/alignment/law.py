@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from lawscope.capture.restore import Mode
 from lawscope.capture.session import Loss
@@ -165,7 +165,7 @@ def alignment(
         model: any module; left as found, in eval mode by default.
         loader: batches; labels are needed only if the loss needs them.
         loss: of outputs and labels, as in training; a mean or a sum over samples or tokens, which
-            is found by evaluating it.
+            is found by evaluating it. Not needed with ``gradient="output"``.
         **settings: the settings below.
         control: the same network untrained; see :func:`lawscope.separation`.
         mode: see :func:`lawscope.separation`.
@@ -186,8 +186,15 @@ def alignment(
         >>> found.layers[0].name, found.layers[0].rows, found.verdict
         ('0', 200, 'does not hold')
     """
+    if loss is None and settings.get("gradient") == "output":
+        loss = sum_outputs
     how = {"loss": loss, "mode": mode, "progress": progress}
     return measure_one(ALIGNMENT, model, loader, settings, control, **how)
+
+
+def sum_outputs(output: Tensor, _: Tensor | None) -> Tensor:
+    """Return a number: gradients of the outputs do not ask for a loss."""
+    return output.sum()
 
 
 ALIGNMENT = register(

@@ -60,6 +60,8 @@ class Moments:
 
     weight: FloatArray
     change: FloatArray | None  # W − κW₀, of which Z is made if given
+    centred: bool  # covariances instead of second moments
+    jacobian: bool  # gradients are those of the outputs: E[JᵀJ], never centred, and no E[g hᵀ]
     inputs: FoldedMoments  # of h_a
     gradients: FoldedMoments  # of g_b
     cross: FoldedMoments  # of g_b beside h_a
@@ -82,6 +84,8 @@ class Moments:
         return Moments(
             self.weight[rows, columns],
             None if self.change is None else self.change[rows, columns],
+            self.centred,
+            self.jacobian,
             inputs,
             gradients,
             cross,
@@ -108,16 +112,19 @@ class Matrices:
         return self.weight if self.change is None else self.change
 
 
-def join(moments: Moments, centred: bool, without: int | None = None) -> Matrices:
+def join(moments: Moments, without: int | None = None) -> Matrices:
     """Return the matrices; H_b = W·H_a·Wᵀ and G_a = Wᵀ·G_b·W unless measured."""
 
-    def take(found: FoldedMoments) -> FloatArray:
+    def take(found: FoldedMoments, outputs: bool = False) -> FloatArray:
+        centred = moments.centred and not outputs
         return np.asarray(found.moment(centred, without).numpy())
 
-    W, H_a, G_b = moments.weight, take(moments.inputs), take(moments.gradients)
+    W, J = moments.weight, moments.jacobian
+    H_a, G_b = take(moments.inputs), take(moments.gradients, J)
     H_b = W @ H_a @ W.T if moments.outputs is None else take(moments.outputs)
-    G_a = W.T @ G_b @ W if moments.sent_back is None else take(moments.sent_back)
-    return Matrices(W, moments.change, H_a, G_b, H_b, G_a, take(moments.cross) @ W.T)
+    G_a = W.T @ G_b @ W if moments.sent_back is None else take(moments.sent_back, J)
+    cross = np.zeros((len(W), len(W))) if J else take(moments.cross) @ W.T
+    return Matrices(W, moments.change, H_a, G_b, H_b, G_a, cross)
 
 
 def measure_alignments(parts: Matrices, measure: Measure) -> dict[str, float]:
@@ -248,14 +255,14 @@ class Numbers:
 
 
 def measure_layer(
-    moments: Moments, *, centred: bool, measure: Measure, draws: int, keep: bool = False
+    moments: Moments, *, measure: Measure, draws: int, keep: bool = False
 ) -> Numbers:
     """Measure one layer; intervals are those of a jackknife over its folds.
 
     Raises:
         LawscopeError: a moment is zero, or the layer has a single unit on both sides.
     """
-    whole = join(moments, centred)
+    whole = join(moments)
     raw = measure_alignments(whole, measure)
     null = measure_null(whole, measure, draws)
     exponents, phase = find_phase(whole)
@@ -264,7 +271,7 @@ def measure_layer(
         raw=raw,
         null=null,
         excess=measure_excess(raw, null),
-        interval=find_intervals(moments, centred, measure, null, exponents is not None),
+        interval=find_intervals(moments, measure, null, exponents is not None),
         cross=measure_cross(whole.cross, Z_b),
         exponents=exponents,
         spectra=find_spectra(whole),
@@ -278,7 +285,7 @@ def measure_layer(
 
 
 def find_intervals(
-    moments: Moments, centred: bool, measure: Measure, null: dict[str, Null], fitted: bool
+    moments: Moments, measure: Measure, null: dict[str, Null], fitted: bool
 ) -> dict[str, Ends]:
     """Return 95 % intervals by name: the excess of each relation, "cross", "p" and "q".
 
@@ -292,7 +299,7 @@ def find_intervals(
         return {}
 
     def values(without: int | None) -> list[float]:
-        parts = join(moments, centred, without)
+        parts = join(moments, without)
         excess = measure_excess(measure_alignments(parts, measure), null)
         cross = measure_cross(parts.cross, parts.acting @ parts.acting.T).alignment
         found = fit_or_none(parts) if fitted else None

@@ -19,12 +19,13 @@ from lawscope.capture.linear import (
     LinearLayer,
     choose_positions,
     find_linear_layers,
+    rows_by_sample,
     split_heads,
 )
 from lawscope.capture.outputs import find_logits
 from lawscope.capture.session import Session
 from lawscope.capture.stations import Station, name_nearest
-from lawscope.capture.taps import Tap
+from lawscope.capture.taps import Tap, What
 from lawscope.data.batches import Batch
 from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError, NotApplicableError
@@ -65,6 +66,8 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.distributed = merges_ranks(settings.distributed)
         self.layers = choose_layers(session, settings.layers)
         self.unit = settings.moments == "unit"
+        of_outputs = settings.gradient == "output"
+        self.what: What = "output jacobian" if of_outputs else "output gradient"
         self.folds = fit_folds(self.layers, settings.folds, int(settings.memory), self.unit)
         self.sums = [
             LayerSums(layer, self.folds, self.unit, layer.shared) for layer in self.layers
@@ -73,10 +76,12 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.taps_of: dict[Tap, list[tuple[int, str]]] = {}
         for i, layer in enumerate(self.layers):
             self._tap(Tap(layer.station, "input", "raw"), i, "input")
-            self._tap(Tap(layer.station, "output gradient", "raw"), i, "gradient")
+            self._tap(Tap(layer.station, self.what, "raw"), i, "gradient")
             if layer.entrance is not None:
-                self._tap(Tap(layer.entrance, "output gradient", "raw"), i, "sent back")
-        self.reduction = None if session.loss is None else Reduction(session.loss)
+                self._tap(Tap(layer.entrance, self.what, "raw"), i, "sent back")
+        self.reduction = None
+        if session.loss is not None and not of_outputs:
+            self.reduction = Reduction(session.loss)
         self.output_tap = Tap(OUTPUT, "output gradient", "raw")
         self.answers, self.counts = AnswerCount(), Counter[int]()
         self.pending: dict[tuple[int, str], Tensor] = {}
@@ -90,7 +95,9 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.taps_of.setdefault(tap, []).append((layer, what))
 
     def taps(self) -> Sequence[Tap]:
-        return [] if self.done else [*self.taps_of, self.output_tap]
+        if self.done:
+            return []
+        return [*self.taps_of, *([self.output_tap] if self.what == "output gradient" else [])]
 
     def wants_batch(self) -> bool:
         self.batches += 1
@@ -98,6 +105,7 @@ class AlignmentObserver(LawObserver[Alignment]):
 
     def begin_batch(self, batch: Batch) -> None:
         self.batch, self.output, self.output_gradient, self.pending = batch, None, None, {}
+        self.batch_folds = hash_samples(batch) % self.folds
         model = self.session.model
         self.coupled |= any(isinstance(m, _BatchNorm) and m.training for m in model.modules())
         for sums in self.sums:
@@ -116,7 +124,12 @@ class AlignmentObserver(LawObserver[Alignment]):
                     f"for {many(self.batch.size, 'sample')}, which do not tell samples apart; "
                     "leave it out with layers=."
                 )
-            self.pending[i, what] = found
+            if self.what == "output gradient":
+                self.pending[i, what] = found
+            else:
+                name = {"input": "inputs", "gradient": "gradients"}.get(what, what)
+                rows_, folds = self._select(i, found, self.batch)
+                self.sums[i].update_apart(name, rows_, folds)
 
     def _read(self, i: int, what: str, x: Tensor, batch: Batch) -> Tensor | None:
         """Return rows (B, positions kept, d)."""
@@ -126,8 +139,11 @@ class AlignmentObserver(LawObserver[Alignment]):
             kept = choose_positions(positions, self.share[i])
             return layer.read_inputs(x, batch.size, model, kept)
         if what == "sent back":
-            kept = choose_positions(_count_positions(layer, x, batch.size), self.share[i])
-            return layer.read_inputs(x, batch.size, model, kept)
+            assert layer.entrance is not None
+            rows = rows_by_sample(x, batch.size, layer.entrance.batch_dim)
+            if rows is None:
+                return None
+            return rows[:, choose_positions(rows.shape[1], self.share[i]).to(x.device)]
         positions = x.shape[2:].numel() if layer.kind == "convolution" else 0
         positions = positions or _count_positions(layer, x, batch.size)
         return layer.read_outputs(x, batch.size, choose_positions(positions, self.share[i]))
@@ -147,17 +163,22 @@ class AlignmentObserver(LawObserver[Alignment]):
         if batch is None or not any(what == "gradient" for _, what in pending):
             return
         factor = self._undo_reduction(batch)
-        folds = hash_samples(batch) % self.folds
-        for i, (layer, sums) in enumerate(zip(self.layers, self.sums, strict=True)):
-            found = [pending.get((i, what)) for what in ("input", "gradient", "sent back")]
-            h, g, back = found
+        for i, sums in enumerate(self.sums):
+            h, g, back = (pending.get((i, what)) for what in ("input", "gradient", "sent back"))
             if h is None or g is None:
                 continue
-            chosen = _choose_rows(layer, batch, h.shape[:2], self.share[i])
-            of_rows = folds[:, None].expand(h.shape[:2])[chosen]
-            back = None if back is None else factor * back[chosen.to(back.device)]
-            at = chosen.to(h.device)
-            sums.update(h[at], factor * g[at], of_rows, back)
+            rows, folds = self._select(i, h, batch)
+            gradients = factor * self._select(i, g, batch)[0]
+            sent_back = None if back is None else factor * self._select(i, back, batch)[0]
+            sums.update(rows, gradients, folds, sent_back)
+
+    def _select(self, i: int, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return rows (n, d) without padding out of (B, positions kept, d), and their folds."""
+        chosen = _choose_rows(self.layers[i], batch, x.shape[:2], self.share[i])
+        folds = self.batch_folds[:, None].expand(x.shape[:2])
+        if chosen is None:
+            return x.flatten(0, 1), folds.flatten()
+        return x[chosen.to(x.device)], folds[chosen]
 
     def _undo_reduction(self, batch: Batch) -> float:
         """Return the factor that makes gradients those of the sum of the loss over its terms."""
@@ -257,6 +278,8 @@ class AlignmentObserver(LawObserver[Alignment]):
         moments = Moments(
             weight=W,
             change=None if initial is None else W - initial.numpy(),
+            centred=self.settings.moments != "raw",
+            jacobian=self.settings.gradient == "output",
             inputs=found["inputs"],
             gradients=found["gradients"],
             cross=found["cross"],
@@ -271,7 +294,6 @@ class AlignmentObserver(LawObserver[Alignment]):
             try:
                 numbers = measure_layer(
                     part,
-                    centred=self.settings.moments != "raw",
                     measure=self.settings.measure,
                     draws=self.settings.null,
                     keep=self.settings.keep,
@@ -443,14 +465,14 @@ def _count_positions(layer: LinearLayer, x: Tensor, size: int) -> int:
 
 def _choose_rows(
     layer: LinearLayer, batch: Batch, shape: Sequence[int], share: float
-) -> Tensor:
-    """Return which rows (B, positions kept) are not padding."""
+) -> Tensor | None:
+    """Return which rows (B, positions kept) are not padding; None for all."""
     mask = batch.mask
     if mask is not None and layer.kind != "convolution":
         kept = choose_positions(mask.shape[1], share)
         if tuple(shape) == (mask.shape[0], len(kept)):
             return mask.to("cpu", torch.bool)[:, kept]
-    return torch.ones(tuple(shape), dtype=torch.bool, device="cpu")
+    return None
 
 
 def _find_fault(moments: Moments) -> str:
