@@ -25,7 +25,7 @@ def measure_layers(
     split: Split = "test", **settings: Any,
 ) -> list[Numbers]:  # fmt: skip
     """Measure the law of representations in layers of a trained network, as JSON values."""
-    from torch.nn.functional import cross_entropy
+    from torch import nn
 
     from lawscope.laws.alignment.law import alignment
 
@@ -35,7 +35,7 @@ def measure_layers(
     batches = list(zip(x.split(AT_ONCE), y.split(AT_ONCE), strict=True))
     with quietly():
         found = alignment(
-            run.network(epoch), batches, cross_entropy, layers=list(names), progress=False,
+            run.network(epoch), batches, nn.CrossEntropyLoss(), layers=list(names), progress=False,
             null=lab.settings["null"], folds=lab.settings["folds"], **settings,
         )  # fmt: skip
     return [numbers_of(found.layer(name)) for name in names]
@@ -70,7 +70,7 @@ def numbers_of(layer: LayerAlignment) -> Numbers:
     return numbers
 
 
-def split_network(network: nn.Sequential, name: str) -> tuple[nn.Module, nn.Module]:
+def split_network(network: nn.Module, name: str) -> tuple[nn.Sequential, nn.Sequential]:
     """Return what comes up to the output of a layer, and what follows it."""
     from torch import nn
 

@@ -22,6 +22,7 @@ DECAYS = [0.0, 1e-3, 1e-2]
 HIDDEN = ("layer2.linear", "layer3.linear", "layer4.linear")
 FULLY_CONNECTED = {RELU: (*HIDDEN, "head"), TANH: (*HIDDEN, "head"), RESIDUAL: ("hidden", "head")}
 
+
 @NETWORKS.register("bias-free")
 def bias_free(activation: str = RELU, width: int = 64, depth: int = 5) -> nn.Module:
     """Build a feed-forward network without biases, so that h_b = W·h_a is all there is."""
@@ -38,8 +39,9 @@ def bias_free(activation: str = RELU, width: int = 64, depth: int = 5) -> nn.Mod
             nn.init.xavier_normal_(linear.weight)
         act = nn.ReLU() if activation == RELU else nn.Tanh()
         layers[f"layer{index}"] = nn.Sequential(OrderedDict(linear=linear, act=act))
-    layers["head"] = nn.Linear(width, 10, bias=False)
-    nn.init.xavier_normal_(layers["head"].weight)
+    head = nn.Linear(width, 10, bias=False)
+    nn.init.xavier_normal_(head.weight)
+    layers["head"] = head
     return nn.Sequential(layers)
 
 
@@ -48,9 +50,7 @@ def seeds_of(settings: Settings) -> range:
     return range(FIRST_SEED, FIRST_SEED + settings["seeds"])
 
 
-def mlps(
-    settings: Settings, activation: str, decay: float, batch: int = BATCH
-) -> list[Training]:
+def mlps(settings: Settings, activation: str, decay: float, batch: int = BATCH) -> list[Training]:
     """Plan fully connected networks of 4 hidden layers, one per seed.
 
     All take the same number of steps; the rate is 0.05 and falls to a tenth after each third.

@@ -26,6 +26,8 @@ from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 NO_DECAY, STRONG = "ReLU, decay 0", "ReLU, decay 0.01"
 DEVIATIONS = 5
+KEPT = ("layer", "raw", "excess", "null", "sd", "state", "rank99")
+CROSS = ("layer", "cross", "cross_null", "cross_sd", "asymmetry")
 ALIGNED = 0.5
 SETTINGS: dict[str, Any] = {**networks.PAPER, "decays": networks.DECAYS}
 
@@ -56,15 +58,11 @@ def measure(lab: Lab) -> Numbers:
             last = training.recipe.epochs
             for epoch in networks.along(last):
                 for row in layers.measure_layers(lab, training, names, epoch=epoch):
-                    kept = ("layer", "raw", "excess", "null", "sd", "state", "rank99")
-                    own = {name: row[name] for name in kept}
+                    own = {name: row[name] for name in KEPT}
                     rows.append({"kind": kind, "seed": training.seed, "epoch": epoch, **own})
             for epoch in (0, last):
-                for row in layers.measure_layers(
-                    lab, training, names, epoch=epoch, split="train"
-                ):
-                    kept = ("layer", "cross", "cross_null", "cross_sd", "asymmetry")
-                    own = {name: row[name] for name in kept}
+                for row in layers.measure_layers(lab, training, names, epoch=epoch, split="train"):
+                    own = {name: row[name] for name in CROSS}
                     rest = {"last": epoch == last, "test_accuracy": run.test_accuracy}
                     ends.append({"kind": kind, "seed": training.seed, **rest, **own})
     return {"rows": rows, "cross": ends}

@@ -2,13 +2,13 @@
 
 ``lawscope study run representation/phases``: Theorem 2 and Table 1 of Ziyin et al. 2024c. Synthetic
 layers of 32 units with random bases are made from the relations that define a phase; exponents
-(p, q) of H_a ~ z^p, G_b ~ z^q are then fitted as on any network, and the name of the phase must come
-out. The master theorem is tried on layers of random spectra that have one, two or three of the six
-alignments and nothing else. Then the layers of fully connected networks (ReLU and tanh, decay 0,
-0.001, 0.01) and of a small residual network, trained on 5000 images of Fashion-MNIST at 10×10, on
-the test images; 3 seeds, from 10 on. A layer has a phase only if it is within 0.3 of its point in
-the (p, q) plane and both exponents have R² above 0.7 (an exponent of 0: a commutator with Z below
-0.2). Layers whose H and G are rotated at random must have none.
+(p, q) of H_a ~ z^p, G_b ~ z^q are then fitted as on any network, and the name of the phase must
+come out. The master theorem is tried on layers of random spectra that have one, two or three of
+the six alignments and nothing else. Then the layers of fully connected networks (ReLU and tanh,
+decay 0, 0.001, 0.01) and of a small residual network, trained on 5000 images of Fashion-MNIST at
+10×10, on the test images; 3 seeds, from 10 on. A layer has a phase only if it is within 0.3 of its
+point in the (p, q) plane and both exponents have R² above 0.7 (an exponent of 0: a commutator with
+Z below 0.2). Layers whose H and G are rotated at random must have none.
 """
 
 from __future__ import annotations
@@ -224,8 +224,8 @@ STUDY = Study(
     measure=measure,
     claims=(
         Claim(
-            "on synthetic layers of phases 4 to 9 and of the backward and the forward CRH exponents "
-            "are those of the table (largest difference)",
+            "on synthetic layers of phases 4 to 9 and of the backward and the forward CRH "
+            "exponents are those of the table (largest difference)",
             "the reciprocal polynomial relations of Table 1",
             collect("synthetic", "{phase}", "error"),
             lambda error: error <= EXACT,

@@ -104,9 +104,7 @@ def summary_of(lab: Lab, training: Training, epoch: int) -> Numbers:
     }  # fmt: skip
 
 
-def compare(
-    name: str, of: str, comparison: str, last: Callable[[list[Any]], Any] = max
-) -> Callable[[Numbers], dict[str, list[float]]]:
+def compare(name: str, of: str, comparison: str) -> Callable[[Numbers], dict[str, list[float]]]:
     """Return a number at the largest decay or smallest batch less that at the other end.
 
     ``of`` is what differs in a group, "decay" or "batch".
@@ -131,6 +129,20 @@ def compare(
             ]
         if not found:
             raise NotTried("this preset compares no two of these")
+        return found
+
+    return read
+
+
+def of_each(of: str, comparison: str) -> Callable[[Numbers], dict[str, list[float]]]:
+    """Return the same of each of the six alignments, over all groups."""
+
+    def read(numbers: Numbers) -> dict[str, list[float]]:
+        rows = [{**row, **row["excess"]} for row in numbers["rows"]]
+        found = {}
+        for relation in RELATIONS:
+            groups_ = compare(relation, of, comparison)({"rows": rows})
+            found[relation] = [value for values in groups_.values() for value in values]
         return found
 
     return read
@@ -244,16 +256,7 @@ STUDY = Study(
         *(
             Question(
                 f"By how much does each alignment change with the largest decay, at {how}?",
-                lambda numbers, how=how: {
-                    relation: [
-                        value
-                        for values in compare(relation, "decay", how)(
-                            {"rows": [{**row, **row["excess"]} for row in numbers["rows"]]}
-                        ).values()
-                        for value in values
-                    ]
-                    for relation in RELATIONS
-                },
+                of_each("decay", how),
                 lambda found: "; ".join(f"{k} {middle(v):+.2f}" for k, v in found.items()),
             )
             for how in COMPARISONS
