@@ -16,7 +16,8 @@ def each(value):
 def aligned(end, cross):
     """Alignments begin at a raw 0.5 over a null of 0.4 and end at ``end``; excess likewise."""
     rows, crossed = [], []
-    kinds = {"residual": ("hidden", "head"), "ReLU, decay 0": HIDDEN, "ReLU, decay 0.01": HIDDEN}
+    dense = (*HIDDEN, "head")
+    kinds = {"residual": ("hidden", "head"), "ReLU, decay 0": dense, "ReLU, decay 0.01": dense}
     for kind, layers in kinds.items():
         for seed in SEEDS:
             for layer in layers:

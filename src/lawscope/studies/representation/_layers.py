@@ -32,6 +32,7 @@ def measure_layers(
     run = lab.run(training)
     data = run.samples
     x, y = (data.x, data.y) if split == "train" else (data.x_test, data.y_test)
+    x, y = x[: lab.settings["images"]], y[: lab.settings["images"]]
     batches = list(zip(x.split(AT_ONCE), y.split(AT_ONCE), strict=True))
     with quietly():
         found = alignment(

@@ -97,10 +97,10 @@ def every(epochs: int) -> tuple[int, ...]:
 
 PAPER: dict[str, Any] = {
     "per_class": 500, "steps": 9400, "residual_per_class": 500, "residual_epochs": 30, "seeds": 3,
-    "null": 20, "folds": 8,
+    "null": 20, "folds": 8, "images": 5000,
 }  # fmt: skip
 SMOKE = {"per_class": 5, "steps": 20, "residual_per_class": 5, "residual_epochs": 2, "seeds": 1,
-         "null": 2, "folds": 3}  # fmt: skip
+         "null": 2, "folds": 3, "images": 150}  # fmt: skip
 DEPARTURE = (
     "networks of 4 hidden layers of 64 units and a residual network of 2 blocks on 5000 images of "
     "10×10, instead of ResNet18 on CIFAR-10"

@@ -22,7 +22,7 @@ from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
 from lawscope.studies.representation._layers import RELATIONS
 from lawscope.studies.representation._networks import FULLY_CONNECTED, RELU, RESIDUAL
-from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
+from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 
 NO_DECAY, STRONG = "ReLU, decay 0", "ReLU, decay 0.01"
 DEVIATIONS = 5
@@ -68,26 +68,28 @@ def measure(lab: Lab) -> Numbers:
     return {"rows": rows, "cross": ends}
 
 
-def change(kinds: Callable[[str], bool] = lambda kind: True) -> Callable[[Numbers], dict[str, Any]]:
-    """Return by how much the excess rises in training, the mean over layers, by relation."""
+def change(
+    head: bool, where: Callable[[str], bool] = lambda kind: True
+) -> Callable[[Numbers], dict[str, Any]]:
+    """Return by how much the excess rises in training, by relation, of every network.
+
+    Of the head, or the mean over hidden layers.
+    """
 
     def read(numbers: Numbers) -> dict[str, list[float]]:
+        own = [r for r in numbers["rows"] if (r["layer"] == "head") == head and where(r["kind"])]
         found: dict[str, list[float]] = {}
-        for kind in dict.fromkeys(row["kind"] for row in numbers["rows"]):
-            own = [row for row in numbers["rows"] if row["kind"] == kind]
-            if not kinds(kind):
-                continue
-            last = max(row["epoch"] for row in own)
-            for relation in RELATIONS:
-                for seed in sorted({row["seed"] for row in own}):
-                    first, end = (
-                        networks.average(
-                            [r["excess"] for r in own if (r["seed"], r["epoch"]) == (seed, epoch)],
-                            relation,
-                        )
-                        for epoch in (0, last)
-                    )
-                    found.setdefault(f"{kind}: {relation}", []).append(end - first)
+        for relation in RELATIONS:
+            for kind, seed in dict.fromkeys((row["kind"], row["seed"]) for row in own):
+                mine = [r for r in own if (r["kind"], r["seed"]) == (kind, seed)]
+                ends = (min(r["epoch"] for r in mine), max(r["epoch"] for r in mine))
+                first, last = (
+                    networks.average([r["excess"] for r in mine if r["epoch"] == epoch], relation)
+                    for epoch in ends
+                )
+                found.setdefault(relation, []).append(last - first)
+        if not found:
+            raise NotTried("this preset has no such network")
         return found
 
     return read
@@ -189,12 +191,15 @@ STUDY = Study(
             lambda above: above > DEVIATIONS,
             figure="figure 1",
         ),
-        Claim(
-            "the excess of each of the six alignments rises in training (mean over layers, last "
-            "less first)",
-            "after training, the representation becomes highly structured",
-            change(),
-            lambda difference: difference > 0,
+        *(
+            Claim(
+                f"the excess of each of the six alignments rises in training, {where} (last less "
+                "first, of every network)",
+                "after training, the representation becomes highly structured",
+                change(head),
+                lambda difference: difference > 0,
+            )
+            for where, head in (("mean over hidden layers", False), ("at the head", True))
         ),
         Claim(
             "with decay 0.01 the cosine of −E[g_b h_bᵀ] and WWᵀ is at least 0.5 and 5 deviations "
@@ -230,8 +235,8 @@ STUDY = Study(
             medians,
         ),
         Question(
-            "Which alignments rise without decay?",
-            change(lambda kind: kind == NO_DECAY),
+            "Which alignments of hidden layers rise without decay?",
+            change(head=False, where=lambda kind: kind == NO_DECAY),
             yes_or_no(lambda difference: difference > 0),
         ),
     ),

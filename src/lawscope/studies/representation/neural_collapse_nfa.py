@@ -37,6 +37,7 @@ from lawscope.studies.study import (
     Claim,
     Figure,
     Lab,
+    NotTried,
     Numbers,
     Question,
     Study,
@@ -52,19 +53,19 @@ MOVED, RANDOM = 0.3, 16  # of √Tr H_b; directions
 WITHIN = 0.01
 EARLY = [0, 1, 5, 20, 50, 100, 300, 1000, 3000]
 SETTINGS: dict[str, Any] = {
-    **networks.PAPER, "decays": networks.DECAYS, "collapse_per_class": 100, "collapse_epochs": 400,
-    "early": EARLY,
+    **networks.PAPER, "kinds": [RELU, TANH], "decays": networks.DECAYS,
+    "collapse_per_class": 100, "collapse_epochs": 400, "early": EARLY,
 }  # fmt: skip
 SMOKE = {
-    **networks.SMOKE, "decays": [0.0, 0.01], "collapse_per_class": 5, "collapse_epochs": 3,
-    "early": [0, 1, 5],
+    **networks.SMOKE, "kinds": [RELU], "decays": [STRONG], "collapse_per_class": 5,
+    "collapse_epochs": 3, "early": [0, 1, 5],
 }  # fmt: skip
 
 
 def cells(settings: Any) -> dict[tuple[str, float], list[Training]]:
     return {
         (kind, decay): networks.mlps(settings, kind, decay)
-        for kind in (RELU, TANH)
+        for kind in settings["kinds"]
         for decay in settings["decays"]
     }
 
@@ -103,7 +104,8 @@ def look(lab: Lab, training: Training, epoch: int) -> list[Numbers]:
             "nfa_output_raw": output["raw"]["backward GWA"],
         }  # fmt: skip
         if loss["layer"] in HIDDEN:
-            row |= use_of(network, loss["layer"], data.x_test, data.y_test)
+            images = lab.settings["images"]
+            row |= use_of(network, loss["layer"], data.x_test[:images], data.y_test[:images])
         rows.append(row)
     return rows
 
@@ -323,6 +325,20 @@ def predict(use: Callable[[Any], float], within: bool) -> Callable[[Numbers], di
         return found
 
     return read
+
+
+def accuracies(numbers: Numbers) -> dict[str, list[float]]:
+    """Return the test accuracy without and with decay 0.01 in percent, the mean over seeds."""
+    found = {}
+    for kind in dict.fromkeys(row["kind"] for row in numbers["rows"]):
+        own = [row for row in numbers["rows"] if row["kind"] == kind]
+        if not {NONE, STRONG} <= {row["decay"] for row in own}:
+            raise NotTried("this preset lacks one of the decays")
+        found[kind] = [
+            100 * networks.average([r for r in own if r["decay"] == d], "test_accuracy")
+            for d in (NONE, STRONG)
+        ]
+    return found
 
 
 def write_correlations(found: dict[str, float]) -> str:
@@ -557,18 +573,7 @@ STUDY = Study(
         ),
         Question(
             "What does decay 0.01 cost in test accuracy?",
-            lambda numbers: {
-                kind: [
-                    100 * (
-                        networks.average(
-                            [r for r in numbers["rows"] if (r["kind"], r["decay"]) == (kind, d)],
-                            "test_accuracy",
-                        )
-                    )
-                    for d in (NONE, STRONG)
-                ]
-                for kind in (RELU, TANH)
-            },
+            accuracies,
             lambda found: "; ".join(f"{k} {v[1] - v[0]:+.1f} points" for k, v in found.items()),
         ),
     ),

@@ -43,7 +43,7 @@ FLAT = ("1", "2", "3")
 EXACT, EQUAL = 1e-6, 1e-9
 UNITS = 32
 SETTINGS: dict[str, Any] = {**networks.PAPER, "decays": networks.DECAYS, "rotations": 40}
-SMOKE = {**networks.SMOKE, "decays": [0.01], "rotations": 3}
+SMOKE = {**networks.SMOKE, "decays": [0.01], "rotations": 2}
 
 
 def cells(settings: Any) -> dict[str, tuple[tuple[str, ...], list[Training]]]:

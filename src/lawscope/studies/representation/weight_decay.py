@@ -30,7 +30,7 @@ COMPARISONS = (STEPS, LOSS)
 SETTINGS: dict[str, Any] = {
     **networks.PAPER, "decays": networks.DECAYS, "batches": [4, BATCH, 128],
 }  # fmt: skip
-SMOKE = {**networks.SMOKE, "decays": [0.0, 0.01], "batches": [4, 16]}
+SMOKE = {**networks.SMOKE, "decays": [0.0, 0.01], "batches": [16, 128]}
 
 
 def groups(settings: Any) -> dict[str, list[tuple[float, int, list[Training]]]]:
