@@ -162,6 +162,16 @@ def of_theorem(
     return collect("theorem", lambda row: ", ".join(row["relations"]), value, where=where)
 
 
+def canonical(numbers: Numbers) -> dict[str, list[float]]:
+    """Return the share of layers of trained networks that have all six alignments, by seed."""
+    own = [row for row in numbers["layers"] if row["trained"]]
+    shares = []
+    for seed in sorted({row["seed"] for row in own}):
+        states = [row["state"] for row in own if row["seed"] == seed]
+        shares.append(states.count("CRH") / len(states))
+    return {"layers": shares}
+
+
 def count(trained: bool) -> Callable[[Numbers], dict[str, int]]:
     """Return how many layers have which label."""
 
@@ -269,9 +279,7 @@ STUDY = Study(
             "in trained networks fewer than half of the layers have all six alignments (share of "
             "those whose excess is certainly above 0.1)",
             "CRH is more like to be violated than hold",
-            lambda numbers: sum(
-                row["state"] == "CRH" for row in numbers["layers"] if row["trained"]
-            ) / sum(row["trained"] for row in numbers["layers"]),
+            canonical,
             lambda share: share < 0.5,
         ),
     ),
