@@ -53,6 +53,7 @@ COLLAPSE = 0.1  # NC1
 NONE, MILD, STRONG = 0.0, 1e-3, 1e-2
 MOVED, RANDOM = 0.3, 16  # of √Tr H_b; directions
 WITHIN = 0.01
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5)
 EARLY = [0, 1, 5, 20, 50, 100, 300, 1000, 3000]
 SETTINGS: dict[str, Any] = {
     **networks.PAPER, "kinds": [RELU, TANH], "decays": networks.DECAYS,
@@ -385,6 +386,8 @@ def figure(numbers: Numbers) -> Figure:
         ranks, fewest = ([r[name] for r in own] for name in ("rank99", "fewest_H"))
         compact.plot(ranks, fewest, "o", ms=4, color=color, label=f"{kind}, {decay:g}")
     plain_axis(robust, "cost of a move, over random", 7, yscale="log")
+    robust.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    robust.minorticks_off()
     plain_axis(compact, "fewest directions for the loss", 6, xlabel="99 % rank of H_b")
     plain_axis(ansatz, "ansatz: excess of WᵀW with G_a", 7)
     plain_axis(back, "h_a given back by Wᵀ")
