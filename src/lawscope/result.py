@@ -127,21 +127,31 @@ class Result:
             beside.unlink()  # of a longer result that was saved here before
         return path
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the first chart of the section.
+    def plot(self, ax: Axes | None = None, chart: int | str = 0) -> Axes:
+        """Draw a chart of the section, the first by default.
 
         Args:
             ax: where to draw; a new figure without it.
+            chart: its place in the section, or its title.
 
         Returns:
             The axes drawn on.
+
+        Raises:
+            LawscopeError: there is no such chart.
         """
         from lawscope.report.charts.figures import draw
 
         charts = self.section().charts
         if not charts:
             raise LawscopeError(f"A {type(self).__name__} has no chart to draw.")
-        return draw(charts[0], ax)
+        titles = [each.title for each in charts]
+        place = titles.index(chart) if chart in titles else chart
+        if not isinstance(place, int) or not 0 <= place < len(charts):
+            raise LawscopeError(
+                f"chart={chart!r} is not there; there are {', '.join(map(repr, titles))}."
+            )
+        return draw(charts[place], ax)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""

@@ -66,7 +66,8 @@ class Watch:
             return
         self._finish()
         # All are asked: an observer may count the batches.
-        if not any([observer.wants_batch() for observer in self._observers]):
+        wanted = [observer.wants_batch() for observer in self._observers]
+        if not any(wanted):
             self._labels = None
             return
         batch = Batch(tuple(args), dict(kwargs), self._labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -13,7 +14,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from lawscope.capture.session import Session
 from lawscope.capture.stations import Station
-from lawscope.capture.trace import Trace, join_name, trace
+from lawscope.capture.trace import Trace, trace
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 MOST_GROUPS = 16  # of a convolution: beyond it, as with a map for every channel, it is left out
@@ -69,26 +70,8 @@ class LinearLayer:
             return weight.chunk(groups)[number].flatten(1)
         return weight.T if self.kind == "embedding" or _is_turned(module) else weight
 
-    def read_inputs(self, x: Tensor, size: int, model: nn.Module, kept: Tensor) -> Tensor | None:
-        """Return rows h_a (B, positions kept, d_a) of what came in; None where B has no axis."""
-        if self.kind == "convolution":
-            module: Any = model.get_submodule(self.station.path)
-            return read_patches(module, x, kept, self.group)
-        if self.kind == "embedding":
-            x = F.one_hot(x.long(), self.inputs).to(torch.float32)
-        found = rows_by_sample(x, size, self.station.batch_dim)
-        return None if found is None else found[:, kept.to(x.device)]
 
-    def read_outputs(self, g: Tensor, size: int, kept: Tensor) -> Tensor | None:
-        """Return rows (B, positions kept, d_b) of what went out, or of its gradient."""
-        if self.kind == "convolution":
-            number, groups = self.group
-            g = g.chunk(groups, dim=1)[number]
-            return g.flatten(2)[:, :, kept.to(g.device)].transpose(1, 2)
-        found = rows_by_sample(g, size, self.station.batch_dim)
-        return None if found is None else found[:, kept.to(g.device)]
-
-
+@lru_cache(maxsize=256)
 def choose_positions(positions: int, share: float) -> Tensor:
     """Return which positions are read: a share of them, evenly spread, the same in every batch.
 
@@ -96,8 +79,8 @@ def choose_positions(positions: int, share: float) -> Tensor:
     clear of the rows and columns of a map.
     """
     if share >= 1:
-        return torch.arange(positions)
-    places = torch.arange(positions, dtype=torch.float64)
+        return torch.arange(positions, device="cpu")
+    places = torch.arange(positions, dtype=torch.float64, device="cpu")
     return torch.nonzero(((places + 0.5) * GOLDEN) % 1 < share).flatten()
 
 
@@ -111,14 +94,20 @@ def rows_by_sample(x: Tensor, size: int, batch_dim: int) -> Tensor | None:
     return rows.view(size, -1, x.shape[-1]) if len(rows) % size == 0 else None
 
 
+def read_maps(g: Tensor, kept: Tensor, group: tuple[int, int]) -> Tensor:
+    """Return what a convolution makes at the positions kept, (B, positions, channels)."""
+    number, groups = group
+    part = g.chunk(groups, dim=1)[number]
+    return part.flatten(2)[:, :, kept.to(g.device)].transpose(1, 2)
+
+
 def read_patches(module: _ConvNd, x: Tensor, kept: Tensor, group: tuple[int, int]) -> Tensor:
     """Return what a convolution reads at the positions kept, (B, positions, channels·kernel)."""
     number, groups = group
     mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
     padding = module._reversed_padding_repeated_twice
-    x = F.pad(x.chunk(groups, dim=1)[number], padding, mode=mode) if any(padding) else x.chunk(
-        groups, dim=1
-    )[number]
+    x = x.chunk(groups, dim=1)[number]
+    x = F.pad(x, padding, mode=mode) if any(padding) else x
     reach = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
     sizes = [
         (n - r - 1) // s + 1 for n, r, s in zip(x.shape[2:], reach, module.stride, strict=True)
@@ -130,7 +119,8 @@ def read_patches(module: _ConvNd, x: Tensor, kept: Tensor, group: tuple[int, int
         shape = [len(kept)] + [1] * spatial
         shape[1 + axis] = len(steps)
         axes.append((start[:, None] * step + steps).view(shape).to(x.device))
-    patches = x[(slice(None), slice(None), *axes)]  # (B, C, positions, kernel…)
+    index: tuple[Any, ...] = (slice(None), slice(None), *axes)
+    patches = x[index]  # (B, C, positions, kernel…)
     return patches.transpose(1, 2).flatten(2)
 
 

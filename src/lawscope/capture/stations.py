@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 GRANULARITIES = ("layers", "blocks")
-Place = Literal[
-    "input", "output", "entrance", "function", "operand", "projection", "projected"
-]
+Place = Literal["input", "output", "entrance", "function", "operand", "projection", "projected"]
 Shape = tuple[int, ...]
 _SHARED = ("path", "call", "operation", "dtype", "device")  # of a station and what was seen
 

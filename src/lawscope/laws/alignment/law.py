@@ -116,6 +116,19 @@ class AlignmentSettings(Settings):
     every: int = option(
         1, "of a training loop that is watched, every how many batches are read.", least=1
     )
+    width: int = option(
+        4096,
+        "most units of either side of a layer; wider ones are measured in the leading directions "
+        "of their weight, and a warning says what these hold.",
+        least=4,
+        lacks="is too narrow",
+    )
+    samples: int = option(
+        16,
+        "of a training loop that is watched, how many samples of each batch are read, evenly "
+        "spaced.",
+        least=1,
+    )
     keep: bool = option(
         False, "keep H, G and W of every layer in the result, as matrices; they are not saved."
     )

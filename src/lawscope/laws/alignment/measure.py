@@ -71,26 +71,20 @@ class Moments:
     def select(self, rows: slice, columns: slice) -> Moments:
         """Return the moments of some rows and columns of W, as of a head."""
 
-        def part(found: FoldedMoments | None, x: slice, y: slice) -> FoldedMoments | None:
-            if found is None:
-                return None
-            return FoldedMoments(
-                found.counts, found.mean[:, x], found.other[:, y], found.scatter[:, x, y]
-            )
+        def part(found: FoldedMoments, x: slice, y: slice) -> FoldedMoments:
+            means = found.mean[:, x], found.other[:, y]
+            return FoldedMoments(found.counts, *means, found.scatter[:, x, y])
 
-        inputs, gradients = part(self.inputs, columns, columns), part(self.gradients, rows, rows)
-        cross = part(self.cross, rows, columns)
-        assert inputs is not None and gradients is not None and cross is not None
         return Moments(
             self.weight[rows, columns],
             None if self.change is None else self.change[rows, columns],
             self.centred,
             self.jacobian,
-            inputs,
-            gradients,
-            cross,
-            part(self.outputs, rows, rows),
-            part(self.sent_back, columns, columns),
+            part(self.inputs, columns, columns),
+            part(self.gradients, rows, rows),
+            part(self.cross, rows, columns),
+            None if self.outputs is None else part(self.outputs, rows, rows),
+            None if self.sent_back is None else part(self.sent_back, columns, columns),
         )
 
 
@@ -254,9 +248,7 @@ class Numbers:
     matrices: Matrices | None = field(default=None, metadata={"saved": False})
 
 
-def measure_layer(
-    moments: Moments, *, measure: Measure, draws: int, keep: bool = False
-) -> Numbers:
+def measure_layer(moments: Moments, *, measure: Measure, draws: int, keep: bool = False) -> Numbers:
     """Measure one layer; intervals are those of a jackknife over its folds.
 
     Raises:
@@ -313,9 +305,7 @@ def find_intervals(
     errors = jackknife(table, ratios, ratios / (ratios - 1)).error
     half = _quantile(len(folds)) * errors
     # A single rotation would be so far from the mean of all.
-    spread = [
-        TWO_SIDED * each.sd / max(1 - each.mean, 1e-300) for each in null.values()
-    ]
+    spread = [TWO_SIDED * each.sd / max(1 - each.mean, 1e-300) for each in null.values()]
     half = np.hypot(half, [*spread, 0.0, 0.0, 0.0])
     names = [*RELATIONS, "cross", "p", "q"]
     return {
@@ -368,4 +358,3 @@ def _quantile(folds: int) -> float:
     from scipy.stats import t
 
     return float(t.ppf(0.975, folds - 1))
-

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from lawscope.capture.linear import (
     LinearLayer,
     choose_positions,
     find_linear_layers,
+    read_maps,
+    read_patches,
     rows_by_sample,
     split_heads,
 )
@@ -29,11 +32,12 @@ from lawscope.capture.taps import Tap, What
 from lawscope.data.batches import Batch
 from lawscope.data.row_hash import hash_samples
 from lawscope.errors import LawscopeError, NotApplicableError
-from lawscope.formatting import count, many, name_some, size_text
+from lawscope.formatting import count, many, name_some, percent, size_text
 from lawscope.laws.alignment.gather import LayerSums, count_bytes
 from lawscope.laws.alignment.measure import Moments, measure_layer
 from lawscope.laws.alignment.reduction import Reduction
-from lawscope.laws.alignment.result import Alignment, LayerAlignment, without_numbers
+from lawscope.laws.alignment.result import Alignment, Held, LayerAlignment, without_numbers
+from lawscope.laws.alignment.sketch import WHOLE, Frame, find_frame
 from lawscope.laws.alignment.verdict import advise, judge
 from lawscope.laws.base import LawObserver
 from lawscope.laws.learned import AnswerCount
@@ -59,8 +63,8 @@ class AlignmentObserver(LawObserver[Alignment]):
 
     def __init__(self, session: Session, settings: AlignmentSettings) -> None:
         model = session.model
-        norms = any(isinstance(module, _BatchNorm) for module in model.modules())
-        if session.mode == "train" and norms:
+        self.norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+        if session.mode == "train" and self.norms:
             raise NotApplicableError(f"In training mode {COUPLED}; measure in mode='eval'.")
         self.session, self.settings = session, settings
         self.distributed = merges_ranks(settings.distributed)
@@ -68,9 +72,13 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.unit = settings.moments == "unit"
         of_outputs = settings.gradient == "output"
         self.what: What = "output jacobian" if of_outputs else "output gradient"
-        self.folds = fit_folds(self.layers, settings.folds, int(settings.memory), self.unit)
+        self.folds = fit_folds(self.layers, settings, self.unit)
+        frames = session.look(
+            lambda model, _: [self._find_frame(model, each) for each in self.layers]
+        )
         self.sums = [
-            LayerSums(layer, self.folds, self.unit, layer.shared) for layer in self.layers
+            LayerSums(layer, self.folds, self.unit, frame)
+            for layer, frame in zip(self.layers, frames, strict=True)
         ]
         self.share = [min(1.0, settings.positions / layer.positions) for layer in self.layers]
         self.taps_of: dict[Tap, list[tuple[int, str]]] = {}
@@ -89,7 +97,14 @@ class AlignmentObserver(LawObserver[Alignment]):
         self.output: Tensor | None = None
         self.output_gradient: Tensor | None = None
         self.batches, self.coupled, self.done = 0, False, False
+        self.chosen: Tensor | None = None  # samples of the batch that are read; None for all
         self.weights: list[Tensor] = []
+
+    def _find_frame(self, model: nn.Module, layer: LinearLayer) -> Frame:
+        most = self.settings.width
+        if max(layer.inputs, layer.outputs) <= most:
+            return WHOLE
+        return find_frame(layer, layer.weight(model), most)
 
     def _tap(self, tap: Tap, layer: int, what: str) -> None:
         self.taps_of.setdefault(tap, []).append((layer, what))
@@ -105,9 +120,11 @@ class AlignmentObserver(LawObserver[Alignment]):
 
     def begin_batch(self, batch: Batch) -> None:
         self.batch, self.output, self.output_gradient, self.pending = batch, None, None, {}
-        self.batch_folds = hash_samples(batch) % self.folds
+        # Only the batches of a training loop are counted.
+        self.chosen = choose_samples(batch.size, self.settings.samples) if self.batches else None
+        self.batch_folds = hash_samples(self._few(batch)) % self.folds
+        self.coupled |= any(module.training for module in self.norms)
         model = self.session.model
-        self.coupled |= any(isinstance(m, _BatchNorm) and m.training for m in model.modules())
         for sums in self.sums:
             sums.note_weight(model)
 
@@ -117,7 +134,7 @@ class AlignmentObserver(LawObserver[Alignment]):
             self.output_gradient = rows
             return
         for i, what in self.taps_of[tap]:
-            found = self._read(i, what, rows, self.batch)
+            found = self._read(i, what, rows, self.batch.size)
             if found is None:
                 raise LawscopeError(
                     f"Layer '{self.layers[i].name}' has activations of shape {tuple(rows.shape)} "
@@ -131,22 +148,39 @@ class AlignmentObserver(LawObserver[Alignment]):
                 rows_, folds = self._select(i, found, self.batch)
                 self.sums[i].update_apart(name, rows_, folds)
 
-    def _read(self, i: int, what: str, x: Tensor, batch: Batch) -> Tensor | None:
-        """Return rows (B, positions kept, d)."""
-        layer, model = self.layers[i], self.session.model
-        if what == "input":
-            positions = _count_positions(layer, x, batch.size)
-            kept = choose_positions(positions, self.share[i])
-            return layer.read_inputs(x, batch.size, model, kept)
+    def _read(self, i: int, what: str, x: Tensor, size: int) -> Tensor | None:
+        """Return rows (samples chosen, positions kept, d)."""
+        layer, share = self.layers[i], self.share[i]
+        if layer.kind == "convolution":
+            kept = choose_positions(layer.positions, share)
+            x = self._choose(x)
+            if what != "input":
+                return read_maps(x, kept, layer.group)
+            module: Any = self.session.model.get_submodule(layer.station.path)
+            return read_patches(module, x, kept, layer.group)
+        rows: Tensor | None
         if what == "sent back":
             assert layer.entrance is not None
-            rows = rows_by_sample(x, batch.size, layer.entrance.batch_dim)
-            if rows is None:
-                return None
-            return rows[:, choose_positions(rows.shape[1], self.share[i]).to(x.device)]
-        positions = x.shape[2:].numel() if layer.kind == "convolution" else 0
-        positions = positions or _count_positions(layer, x, batch.size)
-        return layer.read_outputs(x, batch.size, choose_positions(positions, self.share[i]))
+            rows = rows_by_sample(x, size, layer.entrance.batch_dim)
+        else:
+            rows = rows_by_sample(_as_rows(layer, x, what), size, layer.station.batch_dim)
+        if rows is None:
+            return None
+        rows = self._choose(rows)
+        return rows[:, choose_positions(rows.shape[1], share).to(x.device)]
+
+    def _few(self, batch: Batch) -> Batch:
+        """Return the inputs of the samples that are read."""
+        size = batch.size
+        if self.chosen is None:
+            return batch
+        return batch.map(
+            lambda t: self._choose(t) if t.dim() and len(t) == size else t, labels=None
+        )
+
+    def _choose(self, rows: Tensor) -> Tensor:
+        """Return the rows of the samples that are read."""
+        return rows if self.chosen is None else rows[self.chosen.to(rows.device)]
 
     def see_output(self, output: Any) -> None:
         logits = find_logits(output)
@@ -174,7 +208,8 @@ class AlignmentObserver(LawObserver[Alignment]):
 
     def _select(self, i: int, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return rows (n, d) without padding out of (B, positions kept, d), and their folds."""
-        chosen = _choose_rows(self.layers[i], batch, x.shape[:2], self.share[i])
+        mask = None if batch.mask is None else self._choose(batch.mask.to("cpu", torch.bool))
+        chosen = _choose_rows(self.layers[i], mask, x.shape[:2], self.share[i])
         folds = self.batch_folds[:, None].expand(x.shape[:2])
         if chosen is None:
             return x.flatten(0, 1), folds.flatten()
@@ -199,7 +234,7 @@ class AlignmentObserver(LawObserver[Alignment]):
                 f"The network returns {tuple(output.shape)} for {many(batch.size, 'sample')}; "
                 "gradients of single samples need an output with a row for each."
             )
-        return self.reduction.factor(output, labels, gradient)
+        return self.reduction.factor(output, labels, gradient, scaled=self.batches > 0)
 
     def end_pass(self) -> None:
         self.done = True
@@ -246,9 +281,7 @@ class AlignmentObserver(LawObserver[Alignment]):
         layers = tuple(
             found
             for i, layer in enumerate(self.layers)
-            for found in self._measure(
-                layer, self.sums[i], self.weights[i], initial[i], split
-            )
+            for found in self._measure(layer, self.sums[i], self.weights[i], initial[i], split)
         )
         verdict, reason = judge(layers)
         counts = np.array([self.counts[label] for label in sorted(self.counts)], dtype=np.int64)
@@ -270,11 +303,19 @@ class AlignmentObserver(LawObserver[Alignment]):
         return dataclasses.replace(result, advice=advise(result))
 
     def _measure(
-        self, layer: LinearLayer, sums: LayerSums, weight: Tensor, initial: Tensor | None, split: bool
+        self,
+        layer: LinearLayer,
+        sums: LayerSums,
+        weight: Tensor,
+        initial: Tensor | None,
+        split: bool,
     ) -> list[LayerAlignment]:
         """Return the numbers of a layer, or of each of its heads."""
         found = {name: stat.compute() for name, stat in sums.sums.items()}
-        W = weight.numpy()
+        frame = sums.frame
+        W = frame.reduce_weight(weight).numpy()
+        initial = None if initial is None else frame.reduce_weight(initial)
+        sketched = frame is not WHOLE
         moments = Moments(
             weight=W,
             change=None if initial is None else W - initial.numpy(),
@@ -288,13 +329,14 @@ class AlignmentObserver(LawObserver[Alignment]):
         )
         whole = [(layer.name, slice(None), slice(None))]
         parts = []
-        for name, rows, columns in split_heads(layer) if split else whole:
+        for name, rows, columns in split_heads(layer) if split and not sketched else whole:
             part = moments.select(rows, columns)
             missing = _find_fault(part)
             try:
                 numbers = measure_layer(
                     part,
-                    measure=self.settings.measure,
+                    # The entries of a matrix mean nothing in other directions than those of units.
+                    measure="cosine" if sketched else self.settings.measure,
                     draws=self.settings.null,
                     keep=self.settings.keep,
                 )
@@ -304,6 +346,8 @@ class AlignmentObserver(LawObserver[Alignment]):
             if missing:
                 numbers = without_numbers(missing)
             outputs, inputs = part.weight.shape
+            if sketched:
+                outputs, inputs = layer.outputs, layer.inputs
             measured = {"H_b": part.outputs, "G_a": part.sent_back}
             parts.append(
                 LayerAlignment(
@@ -312,11 +356,20 @@ class AlignmentObserver(LawObserver[Alignment]):
                     outputs=outputs,
                     rows=found["inputs"].rows,
                     measured=tuple(n for n, m in measured.items() if m is not None),
+                    held=self._count_held(sums, weight),
                     missing=missing,
                     **{f.name: getattr(numbers, f.name) for f in dataclasses.fields(numbers)},
                 )
             )
         return parts
+
+    def _count_held(self, sums: LayerSums, weight: Tensor) -> Held | None:
+        """Return what the directions of a wide layer hold; None of a layer that has all."""
+        if sums.frame is WHOLE:
+            return None
+        directions = tuple(len(sums.sums[name].mean[0]) for name in ("inputs", "gradients"))
+        shares = (sums.count_held(name) for name in ("inputs", "gradients"))
+        return Held(*directions, 1 - sums.frame.lost(weight), *shares)
 
     def _initial_weights(self) -> list[Tensor | None]:
         """Return κW₀ of every layer, None where nothing is to be taken from W."""
@@ -353,6 +406,9 @@ class AlignmentObserver(LawObserver[Alignment]):
                 "has dimensions, where chance aligns a great deal; read the excess, not the raw "
                 f"numbers, and give {count(most)} rows or more."
             )
+        for layer in layers:
+            if layer.held is not None:
+                sentences.append(_say_held(layer.name, layer.held))
         if self.coupled:
             sentences.append(f"{COUPLED}: the gradients measured are those of whole batches.")
         if self.folds < self.settings.folds:
@@ -382,7 +438,9 @@ class AlignmentObserver(LawObserver[Alignment]):
             "reduction": found,
             "null_draws": settings.null,
             "folds": self.folds,
+            "width": settings.width,
             "positions": settings.positions,
+            **({"samples_of_a_batch": settings.samples} if self.batches else {}),
             "heads": split,
             "memory_bytes": settings.memory,
             "distributed": self.distributed,
@@ -425,17 +483,19 @@ def _say_unknown(session: Session, pattern: str, names: Sequence[str]) -> str:
     return f"No layer matches '{pattern}'.{name_nearest(pattern, names)} The {known}."
 
 
-def fit_folds(layers: Sequence[LinearLayer], folds: int, memory: int, unit: bool) -> int:
+def fit_folds(layers: Sequence[LinearLayer], settings: AlignmentSettings, unit: bool) -> int:
     """Return how many folds of the moments of all layers fit the budget."""
-    each = sum(count_bytes(layer, unit, layer.shared) for layer in layers)
+    memory, most = int(settings.memory), settings.width
+    each = sum(count_bytes(layer, unit, most) for layer in layers)
     if each > memory:
-        widest = max(layers, key=lambda layer: count_bytes(layer, unit, layer.shared))
+        widest = max(layers, key=lambda layer: count_bytes(layer, unit, most))
         raise NotApplicableError(
             f"The moments of {many(len(layers), 'layer')} need {size_text(each)}, more than "
             f"memory={size_text(memory)}; the widest is '{widest.name}' ({widest.inputs} → "
-            f"{widest.outputs}): raise memory=, or name fewer layers with layers=."
+            f"{widest.outputs}): raise memory=, lower width=, or name fewer layers "
+            "with layers=."
         )
-    fitting = min(folds, memory // each)
+    fitting = min(settings.folds, memory // each)
     return fitting if fitting >= LEAST_FOLDS else 1
 
 
@@ -455,24 +515,38 @@ def open_initial(model: nn.Module, given: nn.Module | Mapping[str, Tensor]) -> n
     return initial
 
 
-def _count_positions(layer: LinearLayer, x: Tensor, size: int) -> int:
-    """Return how many rows a sample has in what a layer reads or makes."""
-    if layer.kind == "convolution":
-        return layer.positions
-    rows = x.numel() if layer.kind == "embedding" else x.numel() // x.shape[-1]
-    return max(1, rows // size)
+def _say_held(name: str, held: Held) -> str:
+    """Say what was left out of a wide layer."""
+    return (
+        f"Layer '{name}' is too wide to be measured whole (width=): it is measured by cosine in "
+        f"the {held.inputs} and {held.outputs} leading directions of its weight, which hold "
+        f"{percent(held.weight)} of W, {percent(held.representation)} of H_a and "
+        f"{percent(held.gradient)} of G_b; what is outside is left out."
+    )
+
+
+def choose_samples(size: int, most: int) -> Tensor | None:
+    """Return which samples of a batch are read, evenly spaced; None for all."""
+    if size <= most:
+        return None
+    return torch.linspace(0, size - 1, most, device="cpu").round().long()
+
+
+def _as_rows(layer: LinearLayer, x: Tensor, what: str) -> Tensor:
+    """Return token ids, which an embedding reads, as rows of zeros with a one."""
+    if layer.kind != "embedding" or what != "input":
+        return x
+    return F.one_hot(x.long(), layer.inputs).to(torch.float32)
 
 
 def _choose_rows(
-    layer: LinearLayer, batch: Batch, shape: Sequence[int], share: float
+    layer: LinearLayer, mask: Tensor | None, shape: Sequence[int], share: float
 ) -> Tensor | None:
-    """Return which rows (B, positions kept) are not padding; None for all."""
-    mask = batch.mask
-    if mask is not None and layer.kind != "convolution":
-        kept = choose_positions(mask.shape[1], share)
-        if tuple(shape) == (mask.shape[0], len(kept)):
-            return mask.to("cpu", torch.bool)[:, kept]
-    return None
+    """Return which rows (samples, positions kept) are not padding; None for all."""
+    if mask is None or layer.kind == "convolution":
+        return None
+    kept = choose_positions(mask.shape[1], share)
+    return mask[:, kept] if tuple(shape) == (len(mask), len(kept)) else None
 
 
 def _find_fault(moments: Moments) -> str:

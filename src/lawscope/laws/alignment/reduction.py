@@ -13,7 +13,8 @@ from lawscope.precision import without_autocast
 
 NEAR = 1e-3  # how far a row of the gradient may be from that of its sample alone, of its length
 NEAR_HALF = 5e-2  # the same in half precision
-SUM = 1e-6  # how far from 1 the weight of a sample beside another is in a sum, at most
+SUM = 1e-5  # how far from 1 the weight of a sample beside another is in a sum, at most
+ROUNDING = 1e3  # times the precision: gradients that are so small may be rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +48,23 @@ class Reduction:
         self.loss = loss
         self.samples, self.weight = 0, 0.0
         self.reference: Sample | None = None
+        self.latest = 1.0
 
     @property
     def unit(self) -> float:
         """What brings the mean weight of the samples to 1: N/Σm, and 1 of a sum."""
         return self.samples / self.weight if self.weight > 0 else 1.0
 
-    def factor(self, output: Tensor, labels: Tensor | None, gradient: Tensor) -> float:
+    def factor(
+        self, output: Tensor, labels: Tensor | None, gradient: Tensor, scaled: bool = False
+    ) -> float:
         """Return the factor for gradients of a batch.
 
         Args:
             output: of the network, shape (n, …).
             labels: shape (n, …).
             gradient: of the loss as it was, at the output; or of a multiple.
+            scaled: it may be that of a multiple, so that the loss is evaluated on the whole batch.
 
         Raises:
             NotApplicableError: the loss joins its samples otherwise.
@@ -73,6 +78,9 @@ class Reduction:
         ratio = project(gradient[place : place + 1], alone)
         half = torch.finfo(gradient.dtype).eps > torch.finfo(torch.float32).eps
         if ratio is None or ratio[1] > (NEAR_HALF if half else NEAR):
+            precision = torch.finfo(torch.promote_types(output.dtype, torch.float32)).eps
+            if self.reference is not None and float(alone.norm()) < ROUNDING * precision:
+                return self.latest  # where the loss is almost zero nothing can be told, nor matters
             raise NotApplicableError(
                 "The gradient of the loss at one sample is not that of its own loss, up to a "
                 "factor: the loss is neither a mean nor a sum over samples, as a contrastive one, "
@@ -83,9 +91,16 @@ class Reduction:
         weight = self.weigh(sample, alone)
         self.samples += len(output)
         if weight is None:
-            return 1 / ratio[0]
-        self.weight += weight / ratio[0]
-        return weight / ratio[0]
+            self.latest = 1 / ratio[0]
+            return self.latest
+        plain = ratio
+        # A mean over as many equal samples as there are was not multiplied.
+        if scaled and abs(weight / ratio[0] / len(output) - 1) > SUM:
+            rows = self._gradient([Sample(output, labels)])[place : place + 1]
+            plain = project(rows, alone) or ratio
+        self.weight += weight / plain[0]
+        self.latest = weight / ratio[0]
+        return self.latest
 
     def weigh(self, sample: Sample, alone: Tensor | None = None) -> float | None:
         """Return mᵢ/m₀ of a sample; None where the loss is a sum."""
@@ -98,17 +113,14 @@ class Reduction:
 
     def _gradient(self, samples: list[Sample]) -> Tensor:
         """Return the gradient of the loss of these samples at the output of the first."""
-        first = samples[0].output.detach().to(torch.float64).requires_grad_()
-        others = [each.output.detach().to(torch.float64) for each in samples[1:]]
+        # In the precision of the network, since it rounds a loss that is almost zero alike.
+        dtype = torch.promote_types(samples[0].output.dtype, torch.float32)
+        first, *others = (each.output.detach().to(dtype, copy=True) for each in samples)
         labels = [each.label for each in samples if each.label is not None]
         shape = tuple(first.shape)
         with torch.enable_grad(), without_autocast(), explain_errors("loss", shape):
-            whole = torch.cat([first, *others])
-            joined = torch.cat(labels) if labels else None
-            try:
-                value = self.loss(whole, joined)
-            except RuntimeError:  # it may hold tensors of single precision
-                value = self.loss(whole.to(samples[0].output.dtype), joined)
+            first.requires_grad_()
+            value = self.loss(torch.cat([first, *others]), torch.cat(labels) if labels else None)
             (gradient,) = torch.autograd.grad(value, first)
         return gradient
 

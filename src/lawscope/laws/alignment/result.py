@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from lawscope.arrays import IntArray
 from lawscope.formatting import many
@@ -23,10 +23,30 @@ from lawscope.theory.representation import RELATIONS
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ALIGNED = 0.1  # an excess above it counts as alignment
 State = Literal["CRH", "phase", "neither", "cannot be told"]
 _NAN = math.nan
+
+
+class Held(NamedTuple):
+    """The directions that a wide layer was measured in, and what they hold.
+
+    Attributes:
+        inputs: how many on the input side.
+        outputs: and on the output side.
+        weight: share of ‖W‖².
+        representation: share of Tr H_a.
+        gradient: share of Tr G_b.
+    """
+
+    inputs: int
+    outputs: int
+    weight: float
+    representation: float
+    gradient: float
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -40,6 +60,7 @@ class LayerAlignment(Numbers):
         rows: samples, tokens or positions that it was measured on.
         measured: which of "H_b" and "G_a" were measured rather than derived from H_a, G_b and W.
         missing: why it has no numbers, or empty.
+        held: of a layer too wide to be measured whole, what it was measured in.
         raw: the six alignments by relation, from "backward RGA" to "forward GWA".
         null: mean and standard deviation of each when H_a and G_b are rotated at random.
         excess: (raw − null)/(1 − null).
@@ -61,6 +82,7 @@ class LayerAlignment(Numbers):
     rows: int
     measured: tuple[str, ...] = ()
     missing: str = ""
+    held: Held | None = None
 
     @property
     def enough(self) -> bool:
@@ -89,11 +111,14 @@ class LayerAlignment(Numbers):
 
     @property
     def state(self) -> State:
-        """What holds here: the hypothesis, a phase, neither, or nothing that can be told."""
-        if self.canonical:
-            return "CRH"
+        """What holds here: a phase, the hypothesis, neither, or nothing that can be told.
+
+        Powers of one matrix correlate, so that all six alignments may hold in a phase as well.
+        """
         if self.phase.name and self.enough:
             return "phase"
+        if self.canonical:
+            return "CRH"
         return "cannot be told" if self.canonical is None else "neither"
 
     def __repr__(self) -> str:
@@ -173,6 +198,19 @@ class Alignment(LawResult):
         import pandas as pd
 
         return pd.DataFrame([_row(layer) for layer in self.layers])
+
+    def plot_panels(self) -> Figure:
+        """Draw raw alignment and null over the layers, a panel for each relation."""
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(2, 3, figsize=(12, 7), layout="constrained")
+        for place, ax in enumerate(axes.flat):
+            self.plot(ax, chart=1 + place)  # after the excess of all
+        return figure
+
+    def plot_phases(self, ax: Axes | None = None) -> Axes:
+        """Draw (p, q) of every layer among the phases."""
+        return self.plot(ax, chart=1 + len(RELATIONS))
 
     def section(self) -> Section:
         from lawscope.laws.alignment.section import section_of

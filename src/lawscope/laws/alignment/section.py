@@ -15,7 +15,8 @@ from lawscope.theory.representation.phases import MOST_DISTANCE
 CORNERS = 36  # of the discs around phases
 MOST_ROWS = 60  # of a table
 VERDICTS = {"holds": "representations are canonical", "does not hold": "not canonical"}
-FORMULAS = dict(zip(RELATIONS, ("H_a ∝ G_a", "H_a ∝ Z_a", "G_a ∝ Z_a") + ("H_b ∝ G_b", "H_b ∝ Z_b", "G_b ∝ Z_b"), strict=True))  # fmt: skip
+_PAIRS = ("H_a ∝ G_a", "H_a ∝ Z_a", "G_a ∝ Z_a", "H_b ∝ G_b", "H_b ∝ Z_b", "G_b ∝ Z_b")
+FORMULAS = dict(zip(RELATIONS, _PAIRS, strict=True))
 
 
 def section_of(result: Alignment) -> Section:
@@ -186,7 +187,9 @@ def _tables(result: Alignment) -> list[Table]:
         ]
         for layer in layers
     ]
-    tables.append(Table(f"Measured, and random rotations with sd{more}", ["layer", *RELATIONS], raw))
+    tables.append(
+        Table(f"Measured, and random rotations with sd{more}", ["layer", *RELATIONS], raw)
+    )
     phases = [_phase_row(layer) for layer in layers]
     columns = ["layer", "phase", "p", "R²", "q", "R²", "(p+1)/q"]
     columns += ["distance", "α sorted", "R²", "α in G", "R²", "α in H", "R²"]

@@ -108,9 +108,7 @@ def _heat_map(chart: HeatMap, ax: Axes) -> None:
 def _plane(chart: Plane, ax: Axes) -> None:
     for region in chart.regions:
         ax.fill(*region.outline.T, facecolor=GRID, edgecolor=SOFT, lw=0.6, zorder=0)
-        ax.annotate(
-            region.name, region.outline.mean(axis=0), ha="center", va="center", color=SOFT
-        )
+        ax.annotate(region.name, region.outline.mean(axis=0), ha="center", va="center", color=SOFT)
     x, y = chart.values.reshape(-1, 2).T
     if chart.interval is not None:
         for places, low_high, lines in (

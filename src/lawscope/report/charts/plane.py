@@ -20,19 +20,22 @@ def draw_plane(chart: Plane, width: int) -> Markup:
     frame = svg.Frame(width, 420 if width >= svg.WIDE else 340, left=52, right=16)
     corners = [chart.values[placed], *(region.outline for region in chart.regions)]
     across, up = (svg.padded_range(axis, False) for axis in np.concatenate(corners).T)
-    assert across is not None and up is not None
+    assert across is not None
+    assert up is not None
     x = svg.Scale(*across, frame.left + 8, frame.plot_right - 8)
     y = frame.upwards(*up, False)
     picture = svg.draw_axes(frame, x, y, x.ticks(), (chart.x_label, chart.y_label))
     for region in chart.regions:
         outline = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in region.outline.tolist())
-        at, height = (scale(float(m)) for scale, m in zip((x, y), region.outline.mean(0), strict=True))
+        at, height = (
+            scale(float(m)) for scale, m in zip((x, y), region.outline.mean(0), strict=True)
+        )
         picture += svg.element("polygon", points=outline, class_="region")
         picture += svg.element("text", region.name, x=at, y=height + 4, class_="tick middle")
     names = short_names(chart.names)
     points = [_point(chart, names, int(index), x, y) for index in np.flatnonzero(placed)]
     described = f"{chart.title}. {int(placed.sum())} points among {len(chart.regions)} regions."
-    return svg.draw_figure(frame, described, picture, Markup("").join(points))
+    return svg.draw_figure(frame, described, picture, svg.element("g", *points))
 
 
 def _point(chart: Plane, names: list[str], index: int, x: svg.Scale, y: svg.Scale) -> Markup:
