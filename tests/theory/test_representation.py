@@ -281,9 +281,13 @@ def test_exponents_are_lines_of_numpy():
     squares = [np.corrcoef(z, each)[0, 1] ** 2 for each in logs]
     assert [fit.r2_p, fit.r2_q] == pytest.approx(squares)
     assert fit.alpha == pytest.approx((fit.p + 1) / fit.q)
-    Z = W @ W.T
-    share = np.trace(G_b @ Z @ G_b @ Z) / np.linalg.norm(G_b @ Z) ** 2
+    # On the range of W, of which there are 6 directions among 9.
+    Z, G = W @ W.T, U @ U.T @ G_b @ U @ U.T
+    share = np.trace(G @ Z @ G @ Z) / np.linalg.norm(G @ Z) ** 2
     assert fit.commutator_g == pytest.approx(math.sqrt(1 - share))
+    assert fit.commutator_g == pytest.approx(
+        np.linalg.norm(G @ Z - Z @ G) / np.linalg.norm(G @ Z) / math.sqrt(2)
+    )
 
 
 @pytest.mark.parametrize(

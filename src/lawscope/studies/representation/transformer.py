@@ -16,6 +16,7 @@ claims' bars, when one of the three had been looked at. Fully connected networks
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,7 @@ from lawscope.studies.panels import (
 from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
+from lawscope.studies.representation._layers import RELATIONS
 from lawscope.studies.representation._networks import HIDDEN, RELU
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study, Tensor
 from lawscope.training.recipe import Recipe
@@ -130,7 +132,8 @@ def look(lab: Lab, training: Training, step: int) -> list[Numbers]:
 def brief_of(row: Numbers) -> Numbers:
     """Return what is kept of a layer."""
     names = [f"{way}_{what}" for way in WAYS for what in ("exponent", "r2")]
-    return {name: row[name] for name in (*names, "p", "q", "r2_p", "r2_q", "alpha", "phase")}
+    names += ["p", "q", "r2_p", "r2_q", "alpha", "phase", "nearest", "raw", "excess"]
+    return {name: row[name] for name in names}
 
 
 def measure(lab: Lab) -> Numbers:
@@ -210,6 +213,17 @@ def trend(numbers: Numbers) -> dict[str, list[float]]:
 def of_dense(value: Any, trained: bool = True) -> Callable[[Numbers], dict[str, list[Any]]]:
     return collect(
         "dense", "{kind}, layer {layer}", value, where=lambda row: row["trained"] == trained
+    )
+
+
+def count_names(measured: dict[str, list[str]]) -> str:
+    """Write how often each name occurs, by module, the most frequent first."""
+    found: dict[str, Counter[str]] = {}
+    for label, values in measured.items():
+        found.setdefault(label.rpartition(", layer ")[0], Counter()).update(values)
+    return "; ".join(
+        f"{module} {', '.join(f'{name} ({n})' for name, n in names.most_common())}"
+        for module, names in found.items()
     )
 
 
@@ -372,11 +386,27 @@ STUDY = Study(
         Question(
             "Which heads and layers are in a phase of Table 1?",
             at(-1, lambda row: row["phase"] or "none", lambda row: True),
-            lambda found: "; ".join(
-                f"phase {name} {sum(v.count(name) for v in found.values())} times"
-                if name != "none" else f"none {sum(v.count(name) for v in found.values())} times"
-                for name in sorted({v for each in found.values() for v in each})
-            ),
+            count_names,
+        ),
+        Question(
+            "Which phase is nearest to those without one?",
+            at(-1, lambda row: row["nearest"] or "none", lambda row: not row["phase"]),
+            count_names,
+        ),
+        Question(
+            "How large are the three forward alignments of heads (the smallest, raw)?",
+            at(-1, lambda row: min(row["raw"][name] for name in RELATIONS[3:])),
+            write_modules,
+        ),
+        Question(
+            "And over random rotations (the smallest excess)?",
+            at(-1, lambda row: min(row["excess"][name] for name in RELATIONS[3:])),
+            write_modules,
+        ),
+        Question(
+            "How large are the three backward alignments of heads (the smallest, raw)?",
+            at(-1, lambda row: min(row["raw"][name] for name in RELATIONS[:3])),
+            write_modules,
         ),
         Question(
             "In fully connected nets, is R² of sorted eigenvalues at least 0.9 before training?",
