@@ -3,13 +3,15 @@
     python scripts/render_studies.py           # rewrites README.md, tables in docs, docs/figures
     python scripts/render_studies.py --check   # exit code 1 where they differ from the results
 
-The tables stand between two comments: ``<!-- claims: separation -->``, ``<!-- questions: … -->`` or
-``<!-- checks: … -->``, for a table of the paper ``<!-- table: collapse/oversampling -->``, for the
-intervals ``<!-- coverage: d = 20 -->`` or ``<!-- coverage -->``, or ``<!-- bench -->``, and
-``<!-- end -->``. The bench comes from ``results/bench.json``, which ``make bench`` writes, coverage
-from ``results/coverage.json``, which ``make coverage`` writes, everything else from
-``results/<family>.json``, which ``lawscope study run`` writes and ``lawscope study judge`` judges
-again.
+What is rendered stands between two comments, the second being ``<!-- end -->``:
+
+- ``<!-- studies: separation -->``: all studies of a family, from ``results/<family>.json``, which
+  ``lawscope study run`` writes and ``lawscope study judge`` judges again;
+- ``<!-- counts -->``: how many claims of each document have which verdict;
+- ``<!-- headline -->``: the table of the README;
+- ``<!-- bench -->``: ``results/bench.json``, which ``make bench`` writes;
+- ``<!-- coverage: d = 20 -->`` or ``<!-- coverage -->``: ``results/coverage.json``, which
+  ``make coverage`` writes.
 """
 
 from __future__ import annotations
@@ -18,27 +20,28 @@ import io
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lawscope.studies.registry import find
-from lawscope.studies.result import StudyResult, load_results, measured_text
-from lawscope.studies.study import AUTHORS, NETWORK, VERDICTS, Judged
+from headline import headline
+
+from lawscope.report.markdown import render_part
+from lawscope.studies.result import StudyResult, load_results
+from lawscope.studies.study import count_verdicts
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/studies.md", "docs/benchmarks.md", "docs/intervals.md")
-FAMILIES = (
-    "separation",
-    "peeled",
-    "collapse",
-    "next-token",
-    "elasticity",
-    "symmetry",
-    "conservation",
-)
-TABLE = re.compile(r"(<!-- table: ([\w-]+)/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-BENCH = re.compile(r"(<!-- bench -->\n).*?(<!-- end -->)", re.DOTALL)
-COVERAGE = re.compile(r"(<!-- coverage(?:: ([^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
+STUDIES = ROOT / "docs" / "studies"
+# What is about which document; a family of studies is a file of results and a page.
+DOCUMENTS = {
+    "He & Su 2023": ["separation"],
+    "Fang et al. 2021": ["peeled", "collapse"],
+    "He & Su 2024": ["next-token"],
+    "Zhang et al. 2021": ["elasticity"],
+    "Ziyin et al. 2024": ["symmetry", "conservation", "representation"],
+}
+PAGES = [ROOT / "README.md", ROOT / "docs/benchmarks.md", ROOT / "docs/intervals.md"]
+PLACE = re.compile(r"(<!-- (\w+)(?:: ([^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 # Coverage over all trials, the share of trials (of stations, for D̂) that give an interval (with two
 # ends, for D̂), and coverage of those.
 COVERED = {
@@ -47,11 +50,6 @@ COVERED = {
     "r": ("pearson", "pearson_given", "pearson_of_given"),
 }
 FEW = 20  # intervals in a cell that are too few for a coverage
-# Every list of sentences, and the title of what is said of them.
-LISTS = {"claims": "verdict", "questions": "answer", "checks": ""}
-PROTOCOLS = {AUTHORS: "measured as the authors did", NETWORK: "the network itself"}
-PLACE = re.compile(r"(<!-- (claims|questions|checks): ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-COUNTS = re.compile(r"(<!-- counts -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def results_of(family: str) -> list[StudyResult]:
@@ -60,44 +58,43 @@ def results_of(family: str) -> list[StudyResult]:
 
 
 def rendered(text: str) -> str:
-    """Return the page with its tables made from the results."""
+    """Return the page with what stands between comments made from the results."""
 
-    def table(found: re.Match[str]) -> str:
-        return f"{found[1]}\n{_sentence_table(results_of(found[3]), found[2])}\n\n{found[4]}"
+    def fill(found: re.Match[str]) -> str:
+        begin, kind, which, end = found.groups()
+        return f"{begin}\n{RENDERERS[kind](which)}\n\n{end}"
 
-    text = COVERAGE.sub(_coverage_table, COUNTS.sub(_count_table, text))
-    return BENCH.sub(_bench_table, TABLE.sub(_paper_table, PLACE.sub(table, text)))
-
-
-def _sentence_table(results: list[StudyResult], which: str) -> str:
-    """One row per claim, question or check, with what each protocol measured and its verdict."""
-    pairs = [(r.name, each) for r in results for each in getattr(r, which)]
-    if not pairs:
-        return "None."
-    protocols = [p for p in PROTOCOLS if any(p in each.columns for _, each in pairs)]
-    paper = ["paper"] if which == "claims" else []
-    titles = (title for p in protocols for title in (PROTOCOLS[p], LISTS[which]))
-    rows = [["study", which.removesuffix("s"), *paper, *titles]]
-    for name, each in pairs:
-        cells = [f"`{name}`", each.text, *([_paper_of(each)] if paper else [])]
-        for column in map(each.columns.get, protocols):
-            cells += [measured_text(column), f"**{column.verdict}**"] if column else ["", ""]
-        rows.append(cells)
-    return _markdown(rows)
+    return PLACE.sub(fill, text)
 
 
-def _count_table(found: re.Match[str]) -> str:
-    """How many claims of each family have which verdict, under the authors' protocol."""
-    rows = [["claims", *VERDICTS]]
-    for family in FAMILIES:
-        claims = [claim for result in results_of(family) for claim in result.claims]
-        verdicts = [claim.verdict for claim in claims]
-        rows.append([family, *(str(verdicts.count(verdict)) for verdict in VERDICTS)])
-    return f"{found[1]}\n{_markdown(rows)}\n\n{found[2]}"
+def _studies(family: str) -> str:
+    """Every study of a family: its figure, claims, questions and checks."""
+    parts = []
+    for result in results_of(family):
+        name = result.name.partition("/")[2]
+        picture = f"../figures/{family}/{name}.png" if result.numbers else ""
+        parts.append(render_part(result, "###", picture))
+    return "\n".join(parts).rstrip()
 
 
-def _paper_of(claim: Judged) -> str:
-    return f"{claim.paper} ({claim.figure})" if claim.figure else claim.paper
+def _counts(_: str | None) -> str:
+    """How many claims of each document have which verdict, one line for each."""
+    lines = []
+    for document, families in DOCUMENTS.items():
+        results = [result for family in families for result in results_of(family)]
+        counts = count_verdicts([claim for result in results for claim in result.claims])
+        lines.append(f"- {document}, {counts}")
+    return "\n".join(lines)
+
+
+def _headline(_: str | None) -> str:
+    """The numbers of the documents, and ours beside them."""
+
+    def result_of(study: str) -> StudyResult:
+        (found,) = [r for r in results_of(study.partition("/")[0]) if r.name == study]
+        return found
+
+    return _markdown(headline(result_of))
 
 
 def _markdown(rows: list[list[str]]) -> str:
@@ -107,7 +104,7 @@ def _markdown(rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _bench_table(found: re.Match[str]) -> str:
+def _bench(_: str | None) -> str:
     """Every row of the last benchmarks."""
     rows = json.loads((ROOT / "results" / "bench.json").read_text(encoding="utf-8"))
     lines = ["| what | ours | against | | ratio | bar | holds | note |", "| --- " * 8 + "|"]
@@ -123,15 +120,14 @@ def _bench_table(found: re.Match[str]) -> str:
             row.get("note", ""),
         )
         lines.append("| " + " | ".join(cells) + " |")
-    return f"{found[1]}\n" + "\n".join(lines) + f"\n\n{found[2]}"
+    return "\n".join(lines)
 
 
-def _coverage_table(found: re.Match[str]) -> str:
+def _coverage(which: str | None) -> str:
     """One row per cell of a table, or all cells counted by their coverage."""
     rows = json.loads((ROOT / "results" / "coverage.json").read_text(encoding="utf-8"))
-    make = _count_coverage if found[2] is None else _list_coverage
-    table = make([row for row in rows if found[2] in (None, row["table"])])
-    return f"{found[1]}\n{_markdown(table)}\n\n{found[3]}"
+    make = _count_coverage if which is None else _list_coverage
+    return _markdown(make([row for row in rows if which in (None, row["table"])]))
 
 
 def _list_coverage(rows: list[dict[str, Any]]) -> list[list[str]]:
@@ -170,14 +166,13 @@ def _count_coverage(rows: list[dict[str, Any]]) -> list[list[str]]:
     return table
 
 
-def _paper_table(found: re.Match[str]) -> str:
-    """The table of one study from its kept numbers."""
-    name = f"{found[2]}/{found[3]}"
-    (result,) = (result for result in results_of(found[2]) if result.name == name)
-    make = find(name).table
-    if make is None:
-        sys.exit(f"{name} has no table")
-    return f"{found[1]}\n{_markdown(make(dict(result.main_numbers())))}\n\n{found[4]}"
+RENDERERS: dict[str, Callable[[Any], str]] = {
+    "studies": _studies,
+    "counts": _counts,
+    "headline": _headline,
+    "bench": _bench,
+    "coverage": _coverage,
+}
 
 
 def draw_figures(family: str) -> None:
@@ -199,18 +194,17 @@ def draw_figures(family: str) -> None:
 def main() -> None:
     """Render or check."""
     check = "--check" in sys.argv
-    for name in PAGES:
-        path = ROOT / name
-        old = path.read_text(encoding="utf-8")
+    for page in [*PAGES, *sorted(STUDIES.glob("*.md"))]:
+        old = page.read_text(encoding="utf-8")
         new = rendered(old)
         if check and new != old:
+            name = page.relative_to(ROOT)
             sys.exit(f"{name} is not what the results say; run scripts/render_studies.py")
         if new != old:
-            path.write_text(new, encoding="utf-8")
+            page.write_text(new, encoding="utf-8")
     if not check:
-        for path in (ROOT / "results").glob("*.json"):
-            if "family" in json.loads(path.read_text(encoding="utf-8")) and "." not in path.stem:
-                draw_figures(path.stem)
+        for family in (family for families in DOCUMENTS.values() for family in families):
+            draw_figures(family)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def many(amount: int, noun: str) -> str:
         >>> many(1, "class"), many(2, "class"), many(60000, "sample"), many(3, "symmetry")
         ('1 class', '2 classes', '60\u202f000 samples', '3 symmetries')
     """
-    if amount != 1 and noun.endswith("ry"):
+    if amount != 1 and noun.endswith(("ry", "dy")):
         noun = f"{noun[:-1]}ie"
     ending = "" if amount == 1 else "es" if noun.endswith("s") else "s"
     return f"{count(amount)} {noun}{ending}"
@@ -264,6 +264,18 @@ def _describe(value: Any) -> str:
         more = len(words) - MOST_ENTRIES
         return ", ".join(words[:MOST_ENTRIES]) + (f" and {more} more" if more > 0 else "")
     return str(value)
+
+
+def time_text(minutes: float) -> str:
+    """Return how long something takes, roughly.
+
+    Example:
+        >>> time_text(0.1), time_text(6.2), time_text(600)
+        ('6 s', '6 min', '10 h')
+    """
+    if minutes < 1:
+        return f"{max(1, round(60 * minutes))} s"
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.0f} h"
 
 
 def size_text(size: float) -> str:

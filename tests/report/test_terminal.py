@@ -56,7 +56,8 @@ def test_it_says_what_matters() -> None:
     fit = report.results["separation"].fit
     for words in ("the law holds", f"{fit.rho:.3f}", "untrained", "1.040", "3 classes", "accuracy"):
         assert words in text
-    for words in ("pixels scaled to [−1, 1]", "next_token: There are no tokens.", "about 45 % of"):
+    not_measured = "next-token prediction: There are no tokens."
+    for words in ("pixels scaled to [−1, 1]", not_measured, "about 45 % of"):
         assert words in text
     assert found.predicted is not None
     for sentence in report.results["separation"].warnings:

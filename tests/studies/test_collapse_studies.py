@@ -10,10 +10,11 @@ from tests.studies.memory import Memory
 
 from lawscope.errors import LawscopeError
 from lawscope.studies import registry
-from lawscope.studies.collapse import fairness, minority, oversampling
+from lawscope.studies.collapse import energies, fairness, minority, oversampling, terminal
 from lawscope.studies.collapse._networks import Cell, on_test_data, read_cell, trainings_of
 from lawscope.studies.lab import Lab
 from lawscope.studies.study import OPEN
+from lawscope.theory.layer_peeled.peel import peel
 
 
 def keys(name, preset="cpu"):
@@ -33,15 +34,17 @@ def test_studies_share_their_trainings():
 def test_paper_presets_have_the_paper_s_sizes():
     planned = minority.STUDY.plan(minority.PAPER)
     assert {(t.recipe.epochs, t.recipe.lr) for t in planned} == {(350, 0.1)}
-    assert {t.data.name for t in planned} == {"fashion-mnist"}
-    assert min(min(t.data.sizes()) for t in planned) == 6
+    assert {(t.data.name, max(t.data.sizes())) for t in planned} == {
+        ("fashion-mnist", 6000), ("cifar10", 5000),
+    }  # fmt: skip
+    assert min(min(t.data.sizes()) for t in planned) == 5
     rows = oversampling.STUDY.plan(oversampling.PAPER)
     assert sum(set(t.data.sizes()) == {6000} for t in rows) == 6
 
 
 def test_a_ratio_that_leaves_no_sample_is_a_sentence():
-    with pytest.raises(LawscopeError, match="R = 501 leaves no sample of 500"):
-        trainings_of(minority.CPU, Cell("MLP", 5, 501))
+    with pytest.raises(LawscopeError, match="R = 6001 leaves no sample of 6000"):
+        trainings_of(minority.CPU, Cell("MLP", 5, 6001))
 
 
 def test_accuracies_on_test_data_by_hand():
@@ -73,6 +76,30 @@ def test_a_reading_by_hand():
     assert row["minority_accuracy"] == pytest.approx(float(right[data.y_test >= 3].double().mean()))
     energy = np.mean([float(H[data.y == k].square().sum(dim=1).mean()) for k in range(10)])
     assert row["feature_energy"] == pytest.approx(energy, rel=1e-5)
+    middle = torch.stack([H[data.y == k].mean(dim=0) for k in range(10)]).mean(dim=0)
+    centred = (H - middle).square().sum(dim=1)
+    energy = np.mean([float(centred[data.y == k].mean()) for k in range(10)])
+    assert row["centred_feature_energy"] == pytest.approx(energy, rel=1e-5)
+
+
+def test_three_classes_of_a_simplex_are_a_triangle():
+    corners = torch.eye(3, 6, dtype=torch.float64) * 2 + 5
+    labels = torch.arange(3).repeat_interleave(4)
+    found = terminal.in_plane(corners[labels], labels, 7 * corners)
+    means, heads = np.array(found["means"]), np.array(found["classifiers"])
+    assert np.linalg.norm(means, axis=1) == pytest.approx([1, 1, 1])
+    assert (means @ means.T)[np.triu_indices(3, 1)] == pytest.approx([-0.5] * 3)
+    assert heads == pytest.approx(means)
+    assert np.array(found["points"]) == pytest.approx(means[found["labels"]])
+
+
+def test_the_predicted_ratio_is_the_root_of_the_model():
+    below, above = (
+        peel([R * energies.find_threshold(1.0, 5.0)] * 5 + [1.0] * 5, 1.0, 5.0).minority_cosine
+        for R in (0.99, 1.01)
+    )
+    assert below < 1 - 1e-6
+    assert above == pytest.approx(1, abs=1e-6)
 
 
 def test_the_table_has_gains_seed_by_seed():

@@ -41,7 +41,8 @@ def test_studies_share_their_trainings():
         keys[name.partition("/")[2]] = {t.key for t in study.plan(study.settings["cpu"])}
     for name in ("information-flow", "vocabulary", "pictures"):
         assert keys[name] == keys["training"]
-    for name in ("law", "model-size", "tasks"):
+    assert keys["law"] == set()
+    for name in ("model-size", "tasks"):
         assert len(keys[name] & keys["training"]) == 1
     assert len(set.union(*keys.values())) == 3 + 4 + 1 + len(architectures.NAMES)
 
@@ -147,6 +148,9 @@ def test_a_model_is_judged_on_text_of_its_own_kind():
     stories, other, *_ = law.STUDY.judge({"network": numbers}).claims
     assert (stories.verdict, other.verdict) == (NOT_TRIED, HOLDS)
     assert law.EMBEDDED in stories.column.why
+    numbers["texts"] = {law.STORIES: "text.txt"}
+    stories, *_ = law.STUDY.judge({"network": numbers}).claims
+    assert set(stories.column.measured) == {"on text.txt", law.SAMPLED}
 
 
 def test_small_formulas():
@@ -187,11 +191,33 @@ def test_a_model_of_your_own_is_measured_on_your_own_text(monkeypatch, tmp_path,
     settings = law.STUDY.settings["smoke"]
     settings = {**settings, "pretrained": {**settings["pretrained"], "tokens": 1500}}
     numbers = law.measure(Lab(settings, memory))
-    assert (numbers["text"], numbers["texts"]) == ("text.txt", {"mine": "text.txt"})
+    assert numbers["texts"] == {"mine": "text.txt"}
     assert numbers["absent"] == {}
     row = numbers["models"]["mine"]
     assert (len(row["pr"]), row["d"]) == (5, 8)
     assert 1500 <= row["n"] <= 1500 + 32
+
+
+def test_stories_are_measured_on_what_they_write_and_on_the_text_beside_them(
+    monkeypatch, tmp_path, memory
+):
+    small_llama(tmp_path / "stories260k", bos_token_id=3)
+    monkeypatch.setenv("LAWSCOPE_DATA", str(tmp_path))
+    settings = {
+        **law.STUDY.settings["smoke"],
+        "models": [law.STORIES],
+        "pretrained": {"tokens": 1500, "window": 32, "batch": 8, "onehot": False},
+        "written": {"tokens": 600, "seeds": 2},
+        "seeds": 0,
+    }
+    alone = law.measure(Lab(settings, memory))
+    assert alone["texts"] == {law.STORIES: law.SAMPLED}
+    (tmp_path / "stories260k" / "text.txt").write_text("a b c d " * 500)
+    beside = law.measure(Lab(settings, memory))
+    assert beside["texts"] == {law.STORIES: "text.txt"}
+    assert len(beside["written"][law.STORIES]) == 2
+    assert beside["written"] == alone["written"]
+    assert beside["models"][law.STORIES]["n"] >= 1500 > alone["models"][law.STORIES]["n"]
 
 
 def test_a_model_writes_the_text_it_is_measured_on(tmp_path):
@@ -199,11 +225,12 @@ def test_a_model_writes_the_text_it_is_measured_on(tmp_path):
     settings = {"tokens": 1500, "window": 32, "batch": 8, "onehot": False}
     state = torch.get_rng_state()
     with quietly():
-        first, again = (
-            law.measure_pretrained(str(tmp_path / "mine"), law.SAMPLED, settings) for _ in range(2)
+        first, again, other = (
+            law.measure_pretrained(str(tmp_path / "mine"), law.SAMPLED, settings, seed)
+            for seed in (1, 1, 2)
         )
     assert torch.equal(torch.get_rng_state(), state)
-    assert first["pr"] == again["pr"]
+    assert first["pr"] == again["pr"] != other["pr"]
     assert 1500 <= first["n"] <= 1500 + 2 * 32
     small_llama(tmp_path / "none", bos_token_id=None)
     with pytest.raises(LawscopeError, match="no first token"):

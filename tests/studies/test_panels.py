@@ -24,6 +24,7 @@ from lawscope.studies.figures import (
 )
 from lawscope.studies.lab import Lab
 from lawscope.studies.panels import (
+    FIRST_SEED,
     Panels,
     by_panel,
     choice,
@@ -62,7 +63,7 @@ def test_choice_takes_the_straightest_of_each_seed_and_keeps_all(shelf):
     assert [(run["lr"], run["seed"]) for run in made["runs"]] == [
         (t.recipe.lr, t.seed) for t in trainings
     ]
-    for seed, chosen in enumerate(made["chosen"]):
+    for seed, chosen in enumerate(made["chosen"], FIRST_SEED):
         own = [run for run in made["runs"] if run["seed"] == seed]
         # two epochs fit nothing, so the most accurate is taken
         assert not any(run["fits"] for run in own)
@@ -148,7 +149,7 @@ def test_panels_are_the_cells_of_a_grid_with_their_candidates():
 
 def test_a_sweep_has_every_rate_and_seed():
     assert [(t.recipe.lr, t.seed, t.recipe.seed) for t in sweep(NET, [0.1, 0.3], seeds=2)] == [
-        (0.1, 0, 0), (0.3, 0, 0), (0.1, 1, 1), (0.3, 1, 1),
+        (0.1, 10, 10), (0.3, 10, 10), (0.1, 11, 11), (0.3, 11, 11),
     ]  # fmt: skip
 
 

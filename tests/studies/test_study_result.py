@@ -130,6 +130,30 @@ def test_the_summary_of_a_family_is_compact_rounded_and_readable(toys):
     assert read.verdicts == result_of().verdicts
 
 
+def test_a_result_is_put_into_the_summary_of_its_family(toys):
+    path = saved.summary_file(toys, "toy/quick", "cpu")
+    old = [result_of(), result_of("toy/two-words")]
+    saved.save_family(old, path)
+    new = replace(result_of(date="2024-06-01T10:00:00Z"), versions={"torch": "9"})
+    assert saved.keep([new], toys) == [path]
+    document = json.loads(path.read_text())
+    assert document["versions"] == {"torch": "9"}
+    assert [study["date"][:7] for study in document["studies"]] == ["2024-06", "2024-05"]
+    first, second = saved.load_results(path)
+    assert (first.versions, second.versions) == ({"torch": "9"}, old[1].versions)
+
+
+def test_a_result_is_judged_by_what_its_own_run_departed_in(toys, monkeypatch):
+    path = saved.save(result_of(), toys)
+    study = replace(find("toy/quick"), departures={"cpu": "settings of later"})
+    monkeypatch.setattr(saved, "find", lambda name: study)
+    (again,) = saved.judge_file(path)
+    assert again.verdicts["the loss is negative"] == "does not hold"
+    later = saved.judge(replace(again, departure=None))
+    assert later.departure == "settings of later"
+    assert later.verdicts["the loss is negative"] == "open"
+
+
 def test_the_summary_of_each_preset_has_a_file_of_its_own(toys):
     for day, preset in enumerate(("cpu", "smoke", "paper"), 1):
         result = result_of(preset=preset, date=f"2024-05-0{day}T10:00:00Z")

@@ -46,6 +46,7 @@ def list_() -> None:
     """Families and studies, with the time of each preset on two cores."""
     from rich.console import Console
 
+    from lawscope.formatting import MISSING, time_text
     from lawscope.report.terminal import render_table
     from lawscope.section import Table
     from lawscope.studies.registry import load_all, names
@@ -53,7 +54,7 @@ def list_() -> None:
 
     rows: dict[str, list[list[str]]] = {}
     for name, study in load_all(names()).items():
-        times = [_minutes(study.minutes.get(preset)) for preset in PRESETS]
+        times = [time_text(study.minutes[p]) if p in study.minutes else MISSING for p in PRESETS]
         rows.setdefault(name.partition("/")[0], []).append([name, study.title, *times])
     for family, those in rows.items():
         Console().print(render_table(Table("", [family, "", *PRESETS], those, words=2)))
@@ -151,6 +152,28 @@ def judge(
 
 
 @app.command()
+def keep(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Results of studies.")],
+    out: Out = DEFAULT_OUT,
+) -> None:
+    """Put results of single studies into the summaries of their families.
+
+    A study that is there already is replaced; the others stay, each with its own date.
+    """
+    from lawscope.errors import LawscopeError
+    from lawscope.studies import result as saved
+
+    results: list[StudyResult] = []
+    for path in files:
+        found = saved.load_results(path)
+        if not found:
+            raise LawscopeError(f"There are no results in {path}.")
+        results += found
+    for path in saved.keep(results, out):
+        typer.echo(f"summary: {path}")
+
+
+@app.command()
 def status(store: Place = None) -> None:
     """Show what is stored, what is being trained now, and how large it is."""
     from lawscope.formatting import size_text
@@ -224,24 +247,13 @@ def _lines(value: Any, depth: int = 0) -> Iterator[str]:
 
 def _totals(results: list[StudyResult]) -> str:
     """One line for many results."""
-    from lawscope.studies.study import DONE, NOT_TRIED, VERDICTS
+    from lawscope.formatting import many
+    from lawscope.studies.study import DONE, NOT_TRIED, count_verdicts
 
-    verdicts = [claim.verdict for result in results for claim in result.claims]
-    parts = [f"{verdicts.count(v)} {v}" for v in VERDICTS]
     failed = sum(result.status not in (DONE, NOT_TRIED) for result in results)
-    line = f"{len(results)} studies, {len(verdicts)} claims: {', '.join(parts)}"
-    return line + (f"; {failed} studies failed" if failed else "")
-
-
-def _minutes(minutes: float | None) -> str:
-    """How long a preset takes: 6 s, 6 min, 10 h."""
-    from lawscope.formatting import MISSING
-
-    if minutes is None:
-        return MISSING
-    if minutes < 1:
-        return f"{max(1, round(60 * minutes))} s"
-    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+    claims = [claim for result in results for claim in result.claims]
+    line = f"{many(len(results), 'study')}, {count_verdicts(claims)}"
+    return f"{line}; {many(failed, 'study')} failed" if failed else line
 
 
 def _report_failures(results: list[StudyResult], *, debug: bool = False) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lawscope.formatting import as_sentence, describe_settings, typeset
 from lawscope.laws.base import LawResult
+from lawscope.laws.registry import all_laws
 from lawscope.laws.report import Report
 from lawscope.papers import PAPERS
 from lawscope.result import Result
@@ -23,7 +24,7 @@ class Outline:
     name: str
     sections: Sequence[Section]  # one per law
     facts: Sequence[str] = ()  # of all sections, each once: accuracy, samples, …
-    skipped: dict[str, str] = field(default_factory=dict)  # laws that were not measured, and why
+    skipped: dict[str, str] = field(default_factory=dict)  # titles of laws not measured, and why
     settings: Sequence[tuple[str, Pairs]] = ()  # how it was measured, with which versions
 
     @property
@@ -41,7 +42,8 @@ def outline_of(result: Result) -> Outline:
         name, inputs = result.name, result.settings.get("inputs")
         facts = list(dict.fromkeys(fact for section in sections for fact in section.facts))
         facts += [inputs] if isinstance(inputs, str) else []
-        skipped = {law: typeset(why) for law, why in result.skipped.items()}
+        titles = {law.name: law.title for law in all_laws().values()}
+        skipped = {titles.get(law, law): typeset(why) for law, why in result.skipped.items()}
         settings.append(("Scan", describe_settings(result.settings)))
         settings += [(section.title, section.settings) for section in sections]
     else:

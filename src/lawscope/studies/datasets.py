@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     from lawscope.zoo.images.arrays import Dataset, Images, Labels
 
+# Mean and deviation of the channels, pixels from 0 to 1, by which the scripts of He & Su 2023 and
+# Fang et al. 2021 standardise images.
+FASHION = ((0.286,), (0.353,))
+CIFAR = ((0.4914, 0.4822, 0.4465), (0.247, 0.243, 0.261))
+GREEN = ((0.4822,), (0.243,))
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -141,6 +147,26 @@ class ImageData(Data):
         if self.size is not None and x.shape[1:3] != (self.size, self.size):
             x = resize(x, (self.size, self.size))
         return as_inputs(x, flatten=self.flatten)
+
+
+@dataclass(frozen=True)
+class StandardisedImages(ImageData):
+    """Images whose channels have the mean and deviation of the whole dataset taken off.
+
+    Attributes:
+        moments: means and deviations of the channels, of pixels from 0 to 1.
+    """
+
+    kind: ClassVar[str] = "standardised images"
+    moments: tuple[tuple[float, ...], tuple[float, ...]] = FASHION
+
+    def _inputs(self, x: Images) -> Tensor:
+        import torch
+
+        # Vectors have one channel; images are (n, C, H, W).
+        shape = (-1,) if self.flatten else (-1, 1, 1)
+        mean, deviation = (torch.tensor(each).view(shape) for each in self.moments)
+        return ((super()._inputs(x) + 1) / 2 - mean) / deviation
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from lawscope.capture.restore import Mode
 from lawscope.laws.collapse.law import collapse
@@ -24,6 +25,8 @@ from lawscope.zoo.images.sampling import as_drawn
 
 BATCHES: dict[Mode, int] = {"eval": 500, "train": 100}
 MODES: dict[str, Mode] = {AUTHORS: "train", NETWORK: "eval"}
+# Seeds of the orders in which training samples come where BatchNorm sees them by batch.
+ORDERS = (0, 1, 2)
 WINDOWS_AT_ONCE = 64
 
 
@@ -43,6 +46,11 @@ class Lab:
 
     def run(self, training: Training) -> Run:
         return self.runs.run(training)
+
+    def orders(self, training: Training, split: str = "train") -> tuple[int, ...]:
+        """Return the orders in which samples are measured: one where the order changes nothing."""
+        moved = self.mode == "train" and split == "train"
+        return ORDERS if moved and has_batch_norm(self.run(training).network()) else ORDERS[:1]
 
     def separation(
         self, training: Training, *, epoch: int | None = None, order: int = 0,
@@ -110,3 +118,8 @@ class Lab:
             elif isinstance(module, nn.MultiheadAttention):
                 module.dropout = 0.0
         return network
+
+
+def has_batch_norm(network: nn.Module) -> bool:
+    """Return whether train mode takes statistics of the batch anywhere."""
+    return any(isinstance(module, BatchNorm) for module in network.modules())

@@ -26,7 +26,7 @@ from lawscope.result import Result
 from lawscope.section import Section, Table
 from lawscope.studies.entry import today, versions
 from lawscope.studies.panels import brief
-from lawscope.studies.registry import check_preset, find
+from lawscope.studies.registry import check_preset, find, names
 from lawscope.studies.study import (
     BROKEN,
     DONE,
@@ -37,11 +37,12 @@ from lawscope.studies.study import (
     NOT_TRIED,
     OPEN,
     PRESETS,
-    VERDICTS,
+    PROTOCOLS,
     Column,
     Judged,
     Judgement,
     JudgingError,
+    count_verdicts,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class StudyResult(Result):
         claims: what the paper says, judged, with a column per protocol.
         questions: ours, likewise.
         checks: how the study tests itself, likewise.
+        departure: what the run did otherwise than the paper; None of files of earlier versions.
         versions: of lawscope, torch, numpy and Python.
         status: ``"done"``; ``"failed check"`` where the study's own check fails; ``"not tried"``
             where a dataset is absent; ``"failed"``.
@@ -84,6 +86,7 @@ class StudyResult(Result):
     claims: tuple[Judged, ...] = ()
     questions: tuple[Judged, ...] = ()
     checks: tuple[Judged, ...] = ()
+    departure: str | None = None
     versions: Mapping[str, str] = field(default_factory=versions)
     status: str = DONE
     why: str = ""
@@ -131,8 +134,10 @@ class StudyResult(Result):
     @property
     def facts(self) -> list[str]:
         """How it was measured, in a few words each."""
-        seeds = self.settings.get("seeds")
-        facts = [self.preset, f"{seeds} seeds" if seeds not in (None, 1) else "1 seed"]
+        # Studies that train nothing have none.
+        seeds = {0: [], None: ["1 seed"], 1: ["1 seed"]}
+        given = self.settings.get("seeds")
+        facts = [self.preset, *seeds.get(given, [f"{given} seeds"])]
         took = [f"{number(self.seconds)} core-seconds"] if self.numbers else []
         return [*facts, *took, self.date]
 
@@ -148,15 +153,16 @@ class StudyResult(Result):
         if self.numbers and study.table is not None:
             titles, *rows = study.table(dict(self.main_numbers()))
             tables.append(Table(study.source, titles, rows, main=True))
-        departure = study.departures.get(self.preset)
+        warnings = ["A smoke run shows that the study works; its numbers mean nothing."]
+        warnings = warnings if self.preset == "smoke" and self.numbers else []
         return Section(
             title=f"{self.name}: {study.title}",
             headline=self._outcome(),
             facts=self.facts,
             tables=tables if self.numbers and self.status != FAILED else (),
             findings=[f"The paper: {study.paper} ({study.source})."]
-            + ([f"Departs from the paper: {departure}."] if departure else []),
-            warnings=[self.why] if self.why and self.status == DONE else (),
+            + ([f"Departs from the paper: {self.departure}."] if self.departure else []),
+            warnings=warnings + ([self.why] if self.why and self.status == DONE else []),
             settings=describe_settings({**self.settings, **self.versions}),
         )
 
@@ -166,21 +172,20 @@ class StudyResult(Result):
     def _outcome(self) -> str:
         if self.status != DONE:
             return f"{self.status}: {' '.join(self.why.split())}"
-        verdicts = [claim.verdict for claim in self.claims]
-        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in VERDICTS if v in verdicts)
-        claims = "1 claim" if len(verdicts) == 1 else f"{len(verdicts)} claims"
-        return f"{claims}: {counts}" if counts else "no claims"
+        return count_verdicts(self.claims)
 
 
 def judge(result: StudyResult) -> StudyResult:
-    """Judge the numbers of a result by today's claims.
+    """Judge the numbers of a result by today's claims, but by what its own run departed in.
 
     A sentence whose evaluation raises makes the study a failed one; its numbers are kept.
     """
     study = find(result.name)
+    if result.departure is None:
+        result = replace(result, departure=study.departures.get(result.preset, ""))
     numbers = {p: dict(result.numbers[p]) for p in study.protocols if p in result.numbers}
     try:
-        judgement = study.judge(numbers, result.preset)
+        judgement = study.judge(numbers, result.preset, result.departure)
     except JudgingError as error:
         return replace(result, **vars(Judgement()), status=FAILED, why=str(error))
     status, why = DONE, ""
@@ -226,15 +231,32 @@ def save(result: StudyResult, out: str | Path, picture: bytes | None = None) -> 
 def save_family(results: Sequence[StudyResult], path: Path) -> None:
     """Write the summary of a family: what is committed, rendered, and read by ``show``.
 
-    Versions stand once, for all; one line per study, so that a new run is a readable change.
+    Versions stand once, those of the latest, and again at studies that were run with others; one
+    line per study, so that a new run is a readable change.
     """
     family = results[0].name.partition("/")[0]
-    head = {"family": family, "date": today(), "versions": dict(results[0].versions)}
+    latest = dict(max(results, key=lambda result: result.date).versions)
+    head = {"family": family, "date": today(), "versions": latest}
     documents = [to_json(result.to_dict(), DIGITS) for result in results]
     for each in documents:
-        del each["versions"]
+        if each["versions"] == latest:
+            del each["versions"]
     lines = ",\n".join(json.dumps(d, ensure_ascii=False, allow_nan=False) for d in documents)
     write_whole(f'{json.dumps(head)[:-1]}, "studies": [\n{lines}\n]}}\n', path)
+
+
+def keep(results: Sequence[StudyResult], out: str | Path) -> list[Path]:
+    """Put results into the summaries of their families, and return these.
+
+    A result replaces that of the same study; the others stay, each with its own date.
+    """
+    written = []
+    for path in dict.fromkeys(summary_file(out, r.name, r.preset) for r in results):
+        new = {r.name: r for r in results if summary_file(out, r.name, r.preset) == path}
+        kept = {r.name: r for r in load_results(path)} | new
+        save_family([kept[name] for name in names() if name in kept], path)
+        written.append(path)
+    return written
 
 
 @checked
@@ -334,7 +356,7 @@ def _table(title: str, last: str, sentences: Sequence[Judged]) -> Table:
     for sentence in sentences:
         words = [sentence.text, *([sentence.paper] if paper else [])]
         for protocol, column in sentence.columns.items():
-            how = [protocol] if several else []
+            how = [PROTOCOLS[protocol]] if several else []
             rows.append([*words, *how, measured_text(column), column.verdict])
             words = [""] * len(words)
     columns = [title, *paper, *several, "measured", last]

@@ -12,6 +12,7 @@ from typing import Any
 
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.formatting import many, time_text
 from lawscope.studies import result as saved
 from lawscope.studies.datasets import find_absent
 from lawscope.studies.display import Display
@@ -149,11 +150,19 @@ class Runner:
         try:
             # Ray reports lost workers on standard output, where a caller may print JSON.
             with redirect_stdout(sys.stderr), display.bars:
+                display.say(self._expected_time(studies))
                 workers = trainers, pool
                 Scheduler(self.store, *workers, display, self.finish, estimate_seconds).run(studies)
         finally:
             pool.close()
             trainers.close()
+
+    def _expected_time(self, studies: list[PlannedStudy]) -> str:
+        minutes = sum(find(study.name).minutes.get(self.preset, 0.0) for study in studies)
+        return (
+            f"{many(len(studies), 'study')} at {self.preset}: about {time_text(minutes)} on two "
+            "cores with an empty store."
+        )
 
     def finish(self, study: PlannedStudy, outcome: Measured | Failure) -> None:
         named = (study.name, self.preset, study.settings)

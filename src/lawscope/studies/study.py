@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lawscope.errors import LawscopeError
+from lawscope.formatting import many
 from lawscope.studies.plan import Training
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ else:
 
 PRESETS = ("smoke", "cpu", "paper")
 AUTHORS, NETWORK = "authors", "network"
+PROTOCOLS = {AUTHORS: "as the authors measured", NETWORK: "the network itself"}
 Numbers = dict[str, Any]
 HOLDS, FAILS, OPEN, NOT_TRIED = "holds", "does not hold", "open", "not tried"
 VERDICTS = (HOLDS, FAILS, OPEN, NOT_TRIED)
@@ -83,7 +85,7 @@ class Claim:
             return Column(column.measured, NOT_TRIED, SMOKE_SHOWS_NOTHING)
         if column.verdict == FAILS and departure and not self.exact:
             detail = f" ({column.why})" if column.why else ""
-            return Column(column.measured, OPEN, f"missed with {departure}{detail}")
+            return Column(column.measured, OPEN, f"missed where the preset departs{detail}")
         return column
 
     def _verdict(self, measured: Any) -> tuple[str, str]:
@@ -217,9 +219,15 @@ class Study:
     departures: Mapping[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...] = (NETWORK,)
 
-    def judge(self, numbers: Mapping[str, Numbers], preset: str = "paper") -> Judgement:
-        """Return every sentence with its verdict."""
-        departure = self.departures.get(preset, "")
+    def judge(
+        self, numbers: Mapping[str, Numbers], preset: str = "paper", departure: str | None = None
+    ) -> Judgement:
+        """Return every sentence with its verdict.
+
+        ``departure`` is that of the preset as it is today, unless said: of numbers from before.
+        """
+        if departure is None:
+            departure = self.departures.get(preset, "")
 
         def columns(sentence: Claim | Question | Check, *how: str) -> dict[str, Column]:
             return {protocol: sentence.judge(each, *how) for protocol, each in numbers.items()}
@@ -230,6 +238,17 @@ class Study:
             tuple(Judged(question.text, columns(question)) for question in self.questions),
             tuple(Judged(check.text, columns(check)) for check in self.checks),
         )  # fmt: skip
+
+
+def count_verdicts(claims: Sequence[Judged]) -> str:
+    """Return how many claims have which verdict: "3 claims: 2 hold, 1 open"."""
+    verdicts = [claim.verdict for claim in claims]
+    counts = []
+    for verdict in VERDICTS:
+        if amount := verdicts.count(verdict):
+            plural = {HOLDS: "hold", FAILS: "do not hold"}.get(verdict, verdict)
+            counts.append(f"{amount} {verdict if amount == 1 else plural}")
+    return f"{many(len(claims), 'claim')}: {', '.join(counts)}" if claims else "no claims"
 
 
 def per_seed(values: Any) -> Sequence[Any]:

@@ -43,8 +43,18 @@ def ways(**fixed):
 
 def history(verdict, accuracy=1.0):
     measures = [dict.fromkeys(terminal.MEASURES, value) for value in (9.0, 0.1)]
-    rows = [{"verdict": "does not hold", **measures[0]}, {"verdict": verdict, **measures[1]}]
+    verdicts = zip([0, 350], ["does not hold", verdict], measures, strict=True)
+    rows = [{"epoch": epoch, "verdict": said, **values} for epoch, said, values in verdicts]
     return {"seed": 0, "accuracy": accuracy, "history": rows}
+
+
+def decays(*energies):
+    rows = zip([1e-4, 1e-3, 1e-2], energies, strict=True)
+    points = [
+        {"decay": decay, "weight_energy": e, "feature_energy": 2 * e, "threshold": 10 * e}
+        for decay, e in rows
+    ]
+    return {"networks": [{"seed": seed, "points": points} for seed in range(3)]}
 
 
 EXAMPLES = {
@@ -52,6 +62,7 @@ EXAMPLES = {
         {"networks": [history("holds")] * 2},
         {"networks": [history("does not hold"), history("holds", accuracy=0.9)]},
     ),
+    "collapse/energies": (decays(3.0, 2.0, 1.0), decays(1.0, 3.0, 2.0)),
     "collapse/minority": (
         {
             "panels": [

@@ -34,8 +34,8 @@ def sizes(*r):
 
 def models(r):
     rows = {name: line(-0.01, r=r, untrained=0.01) for name in (OURS, *law.HOW, *law.HUB)}
-    texts = {law.STORIES: law.SAMPLED}
-    return {"models": rows, "absent": {}, "text": law.EMBEDDED, "texts": texts}
+    texts, written = {law.STORIES: law.SAMPLED}, {law.STORIES: [line(-0.01, r=r)] * 3}
+    return {"models": rows, "absent": {}, "texts": texts, "written": written}
 
 
 def targets(following, current):

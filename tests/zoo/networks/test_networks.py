@@ -10,7 +10,7 @@ from torch import nn
 import lawscope as ls
 from lawscope.errors import LawscopeError
 from lawscope.zoo.networks.catalogue import KINDS, build
-from lawscope.zoo.networks.convolutional import RepeatedInputConv2d, alexnet, resnet, vgg
+from lawscope.zoo.networks.convolutional import RepeatedInputConv2d, alexnet, resnet, resnet18, vgg
 from lawscope.zoo.networks.encoders import TextEncoder
 from lawscope.zoo.networks.feedforward import feedforward
 from lawscope.zoo.networks.language import rotate
@@ -88,6 +88,24 @@ def test_at_the_papers_width_the_layers_have_the_papers_sizes():
     assert large.dense1.linear.weight.shape == (4096, 512)
 
 
+def test_networks_of_fang_have_the_papers_sizes():
+    with torch.device("meta"):
+        residual, large = resnet18(channels=3), vgg(11, kernel=3, copies=1)
+    # As in the public code that theirs is taken from: 11.17 million for CIFAR-10.
+    assert sum(p.numel() for p in residual.parameters()) == 11_173_962
+    assert {m.kernel_size for m in large.modules() if isinstance(m, nn.Conv2d)} == {(3, 3)}
+    assert large.conv1.conv.in_channels == 1
+    small = resnet18(width=2)
+    shapes = [small[: i + 2](images()).shape[1:] for i in range(8)]
+    assert shapes == [
+        (2, 32, 32), (2, 32, 32), (4, 16, 16), (4, 16, 16), (8, 8, 8), (8, 8, 8), (16, 4, 4),
+        (16, 4, 4),
+    ]  # fmt: skip
+    assert small.head.in_features == 16
+    blocks = ["block1:in", *(f"block{i}" for i in range(1, 9))]
+    assert shown(small, images(), "blocks") == blocks
+
+
 def test_repeated_input_is_a_convolution_of_the_repeated_image():
     torch.manual_seed(0)
     layer, x = RepeatedInputConv2d(3, 4, copies=5).double(), images(3, 8).double()
@@ -100,10 +118,10 @@ def test_repeated_input_is_a_convolution_of_the_repeated_image():
     torch.testing.assert_close(layer.weight.grad, plain.weight.grad)
 
 
-@pytest.mark.parametrize("kind", ["alexnet", "vgg", "resnet", "lenet"])
+@pytest.mark.parametrize("kind", ["alexnet", "vgg", "resnet", "resnet18", "lenet"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_of_any_colours_give_logits_and_gradients(kind, channels):
-    options = {"width": 1} if kind in ("alexnet", "vgg") else {}
+    options = {"width": 1} if kind in ("alexnet", "vgg", "resnet18") else {}
     network = build(kind, channels=channels, classes=4, **options)
     logits = network(images(channels))
     assert logits.shape == (3, 4)
@@ -160,7 +178,7 @@ def test_padding_does_not_change_what_a_text_encoder_says():
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        ("resnet18", {}, "no network 'resnet18': did you mean resnet or lenet?"),
+        ("resnet50", {}, "no network 'resnet50': did you mean resnet or resnet18"),
         ("feedforward", {"dept": 3}, "no option 'dept': did you mean depth?"),
         ("vgg", {"filters": 3}, "has no option 'filters'"),
         ("feedforward", {"depth": 1}, "at least 2"),

@@ -6,10 +6,10 @@ between minority classifiers, test accuracy of the minority and of all classes, 
 w_r = 1.
 
 The paper: VGG11 and ResNet18 on 6000 images of a majority class and 6 of a minority class (R =
-1000), w_r = 1, 10, 100, 1000, one network each. ``cpu`` has 4-layer feed-forward networks on 500
-and 5 images at 10×10 (R = 100), w_r = 1, 10, 100, weight decay 5e-3, 350 epochs, 3 seeds: 27
-trainings, 9 of them shared with collapse/minority; 7 minutes on one core. As in the paper the best
-rate is chosen by the test accuracy that is reported, which flatters it; all rates are listed.
+1000), w_r = 1, 10, 100, 1000, one network each. ``cpu`` has 4-layer feed-forward networks on the
+same images at 10×10, with the same recipe for 60 of 350 epochs, 3 seeds: 36 trainings, 9 of them
+shared with collapse/minority. As in the paper the best rate is chosen by the test accuracy that is
+reported, which flatters it; all rates are listed. All of Fashion-MNIST must be on this machine.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from lawscope.studies.study import Claim, Figure, Lab, Numbers, Study
 PAPER: dict[str, Any] = {
     **networks.PAPER, "majorities": [3, 5, 7], "ratio": 1000, "rates": [1, 10, 100, 1000],
 }  # fmt: skip
-CPU = {**networks.CPU, "ratio": 100, "rates": [1, 10, 100]}
-SMOKE = {**networks.SMOKE, "majorities": [5], "ratio": 10, "rates": [1, 3, 10]}
+CPU = {**PAPER, **networks.CPU}
+SMOKE = {**networks.SMOKE, "majorities": [5], "ratio": 10, "rates": [1, 3, 10], "seeds": 1}
 ACCURACIES = {"minority_accuracy": "minority", "test_accuracy": "overall"}
 
 

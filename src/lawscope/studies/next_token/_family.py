@@ -10,7 +10,7 @@ from lawscope.formatting import fixed
 from lawscope.studies import figures
 from lawscope.studies.datasets import TextData
 from lawscope.studies.figures import COLOURS, INK, SOFT, with_interval
-from lawscope.studies.panels import Number, Settings, collect, presets, quietly
+from lawscope.studies.panels import Number, Settings, collect, first_seeds, presets, quietly
 from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.studies.study import Axes, Lab, Numbers
 from lawscope.training.recipe import Recipe
@@ -70,7 +70,7 @@ def training_of(settings: Settings, seed: int = 0, **network: Any) -> Training:
 
 def gpts(settings: Settings, **network: Any) -> list[Training]:
     """Plan the GPT of the settings, or another network, one for each seed."""
-    return [training_of(settings, seed, **network) for seed in range(settings["seeds"])]
+    return [training_of(settings, seed, **network) for seed in first_seeds(settings["seeds"])]
 
 
 def of_networks(value: Number) -> Callable[[Numbers], dict[str, list[Any]]]:

@@ -1,16 +1,18 @@
 """The law of next-token prediction in pretrained language models.
 
 ``lawscope study run next-token/law``: PR of every block of stories-260K (5 blocks, d = 64) and of
-SmolLM2-135M (30 blocks, d = 576), beside the same configurations untrained, on 32 000 tokens in
-windows of 256; and of the GPT that ``next-token/training`` trains here. About 15 minutes on one
-core, nearly all of them for SmolLM2; one measurement each.
+SmolLM2-135M (30 blocks, d = 576), beside the same configurations untrained, in windows of 256
+tokens; nothing is trained.
 
 A model must be measured on text of its own kind, as the authors choose a text for each model: on
-the King James Bible stories-260K has r = −0.20. It writes its stories itself here.
+the King James Bible stories-260K has r = −0.20. It writes its stories itself, three times 60 000
+tokens with the seeds 10, 11 and 12; where its folder holds real stories as ``text.txt``, it is
+measured on these too.
 
-The pretrained models lie in a data directory (LAWSCOPE_DATA): ``stories260k``, a Hugging Face
-folder made from karpathy/tinyllamas, and ``smollm2``, that of HuggingFaceTB/SmolLM2-135M-Instruct
-or its GGUF file. What is absent is not tried. LAWSCOPE_LANGUAGE_MODEL names a folder, a GGUF file
+The pretrained models lie in a data directory (LAWSCOPE_DATA): ``stories260k``, the Hugging Face
+folder that ``scripts/convert_stories260k.py`` makes from karpathy/tinyllamas, and ``smollm2``, that
+of HuggingFaceTB/SmolLM2-135M-Instruct or its GGUF file. A ``text.txt`` in a folder is text of its
+model's own kind. What is absent is not tried. LAWSCOPE_LANGUAGE_MODEL names a folder, a GGUF file
 or a name on the hub to measure as well, and LAWSCOPE_TEXT a text file to measure all of them on.
 ``paper`` has GPT-2 XL, Llama-3-8B and Mistral-7B by their names on the hub.
 """
@@ -25,42 +27,58 @@ from typing import Any
 from lawscope.errors import LawscopeError
 from lawscope.studies.figures import COLOURS, SOFT, grid
 from lawscope.studies.next_token import _family as family
-from lawscope.studies.panels import Settings, quietly, yes_or_no
+from lawscope.studies.panels import Settings, first_seeds, quietly, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study, Tensor
 
 MODEL, TEXT = "LAWSCOPE_LANGUAGE_MODEL", "LAWSCOPE_TEXT"
 EMBEDDED, SAMPLED = "king-james-bible", "written by the model itself"
 STORIES, SMOLLM = "stories-260K", "SmolLM2-135M"
 HOW = {
-    STORIES: ("stories260k", "convert karpathy/tinyllamas stories260K to Hugging Face"),
+    STORIES: ("stories260k", "convert karpathy/tinyllamas with scripts/convert_stories260k.py"),
     SMOLLM: ("smollm2", "download HuggingFaceTB/SmolLM2-135M-Instruct or its GGUF"),
 }
 PRETRAINED = {"tokens": 32_000, "window": 256, "batch": 8, "onehot": False}
+# What a model writes itself: so much, with so many seeds.
+WRITTEN = {"tokens": 60_000, "seeds": 3}
 HUB = ["openai-community/gpt2-xl", "meta-llama/Meta-Llama-3-8B", "mistralai/Mistral-7B-v0.1"]
 LONGER = {**PRETRAINED, "tokens": 250_000, "window": 1024}
 
 
 def measure(lab: Lab) -> Numbers:
     settings = lab.settings
+    # Of smoke runs alone: the others have pretrained models.
     rows = [family.law_of(lab, training, untrained=True) for training in family.gpts(settings)]
-    models = {
-        f"{family.OURS}, seed {row['seed']}" if row["seed"] else family.OURS: row for row in rows
-    }
+    models: dict[str, Any] = dict.fromkeys([family.OURS], rows[0]) if rows else {}
+    written: dict[str, list[Numbers]] = {}
     absent, texts = {}, {}
     own = os.environ.get(MODEL)
     places = {Path(own).name or own: own} if own else {}
     for name in [*settings["models"], *places]:
         lab.tell(f"measuring {name}")
-        text = os.environ.get(TEXT) or (SAMPLED if name == STORIES else EMBEDDED)
-        texts[name] = Path(text).name
         try:
             place = places.get(name) or (find_model(*HOW[name]) if name in HOW else name)
+            text = os.environ.get(TEXT) or find_text(place)
             with quietly():
-                models[name] = measure_pretrained(place, text, settings["pretrained"])
+                if name == STORIES:
+                    how = {**settings["pretrained"], **settings["written"]}
+                    seeds = first_seeds(how["seeds"])
+                    rows = [measure_pretrained(place, SAMPLED, how, seed) for seed in seeds]
+                    written[name] = rows
+                    models[name], texts[name] = rows[0], SAMPLED
+                if text or name != STORIES:
+                    text = text or EMBEDDED
+                    models[name] = measure_pretrained(place, text, settings["pretrained"])
+                    texts[name] = Path(text).name
         except LawscopeError as error:
             absent[name] = str(error)
-    usual = Path(os.environ.get(TEXT) or EMBEDDED).name
-    return {"models": models, "absent": absent, "text": usual, "texts": texts}
+    return {"models": models, "written": written, "absent": absent, "texts": texts}
+
+
+def find_text(place: str) -> str:
+    """Return the text of its own kind in the folder of a model, or nothing."""
+    path = Path(place)
+    text = (path if path.is_dir() else path.parent) / "text.txt"
+    return str(text) if text.is_file() else ""
 
 
 def find_model(folder: str, how: str) -> str:
@@ -79,8 +97,11 @@ def find_model(folder: str, how: str) -> str:
     )
 
 
-def measure_pretrained(place: str, text: str, settings: Settings) -> Numbers:
-    """Measure the law on a pretrained model beside the same configuration untrained."""
+def measure_pretrained(place: str, text: str, settings: Settings, seed: int = 0) -> Numbers:
+    """Measure the law on a pretrained model beside the same configuration untrained.
+
+    ``seed`` is that of a text it writes itself.
+    """
     import torch
 
     from lawscope.data.windows import encoder_of, frame_of, pack, read_tokens_of
@@ -93,7 +114,7 @@ def measure_pretrained(place: str, text: str, settings: Settings) -> Numbers:
     model = load_language_model(source, device=torch.device("cpu"))
     window, frame = settings["window"], frame_of(tokenizer, "causal")
     if text == SAMPLED:
-        windows = write_text(model, settings)
+        windows = write_text(model, settings, seed)
     else:
         # The first token of a window has no place in the regression where it is the model's own.
         share = (window - len(frame)) / (window - 1 - len(frame))
@@ -105,7 +126,7 @@ def measure_pretrained(place: str, text: str, settings: Settings) -> Numbers:
     return family.numbers_of(found)
 
 
-def write_text(model: Any, settings: Settings) -> Tensor:
+def write_text(model: Any, settings: Settings, seed: int) -> Tensor:
     """Windows that a model writes from its first token on, at temperature 1, shape (N, T)."""
     import torch
 
@@ -115,7 +136,7 @@ def write_text(model: Any, settings: Settings) -> Tensor:
     new = settings["window"] - 1
     count = -(-settings["tokens"] // (new - 1))
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         written: Tensor = model.generate(
             torch.full((count, 1), begin), do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
             max_new_tokens=new, eos_token_id=None, pad_token_id=begin,
@@ -133,16 +154,18 @@ def _lines(text: str, size: int = 50_000) -> Iterator[str]:
 
 
 def straightness(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
-    """Read the r of one model on text of its own kind."""
+    """Read the r of one model on text of its own kind, and on texts it writes itself."""
 
     def read(numbers: Numbers) -> dict[str, list[float]]:
         if name not in numbers["models"]:
             raise NotTried(numbers["absent"].get(name, "this preset does not have it"))
-        text = numbers.get("texts", {}).get(name, numbers["text"])
+        text, r = numbers.get("texts", {}).get(name, EMBEDDED), numbers["models"][name]["r"]
+        found = {} if text == SAMPLED else {f"on {text}": [r]}
+        if rows := numbers.get("written", {}).get(name):
+            found[SAMPLED] = [row["r"] for row in rows]
         if name == STORIES and text == EMBEDDED:
-            r = numbers["models"][name]["r"]
             raise NotTried(f"measured on the {EMBEDDED} (r = {r:.2f}), not on stories")
-        return {name: [numbers["models"][name]["r"]]}
+        return found
 
     return read
 
@@ -182,9 +205,9 @@ STUDY = Study(
     paper="straight lines in GPT-1, GPT-2 XL, Llama 1 to 3, Mistral-7B, RWKV, Mamba",
     minutes={"smoke": 0.1, "cpu": 17, "paper": 2000},
     settings=family.gpt_presets(
-        {"models": HUB, "pretrained": LONGER, "seeds": 1},
-        {"models": list(HOW), "pretrained": PRETRAINED, "seeds": 1},
-        {"models": [], "pretrained": {**PRETRAINED, "window": 32}},
+        {"models": HUB, "pretrained": LONGER, "written": WRITTEN, "seeds": 0},
+        {"models": list(HOW), "pretrained": PRETRAINED, "written": WRITTEN, "seeds": 0},
+        {"models": [], "pretrained": {**PRETRAINED, "window": 32}, "written": WRITTEN},
     ),
     plan=family.gpts,
     measure=measure,

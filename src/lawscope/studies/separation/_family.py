@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from lawscope.studies import panels
-from lawscope.studies.datasets import ImageData
+from lawscope.studies.datasets import GREEN, ImageData, StandardisedImages
 from lawscope.studies.figures import law_figure
 from lawscope.studies.panels import Label, Number, Settings, compare, pick, rank_correlation
 from lawscope.studies.plan import Network, Training
@@ -16,11 +17,17 @@ from lawscope.training.recipe import Recipe
 
 # Three of the paper's five learning rates for Adam, for studies that train many networks.
 FEW_RATES = [3e-4, 1e-3, 3e-3]
+# The learning rates that the authors' README names, by depth.
+TAKEN: dict[str, dict[int, float]] = {
+    "sgd": {4: 0.3, 8: 0.03, 20: 0.01},
+    "momentum": {4: 0.3, 8: 0.01, 20: 0.001},
+    "adam": {4: 3e-3, 8: 1e-3, 20: 3e-4},
+}
 # The datasets as feed-forward networks see them: 10×10 pixels, one channel.
 DATA = {
     "mnist": ImageData("mnist", size=10),
     "fashion-mnist": ImageData(),
-    "cifar10": ImageData("cifar10", size=10, channel=1),
+    "cifar10": StandardisedImages("cifar10", size=10, channel=1, moments=GREEN),
 }
 NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 # What a claim or question measures: numbers of a study → one number per seed, by panel.
@@ -34,22 +41,35 @@ he_su_study = partial(Study, protocols=(AUTHORS, NETWORK))
 def adam_presets(
     paper: Settings, *, cpu: Settings | None = None, smoke: Settings
 ) -> dict[str, dict[str, Any]]:
-    """Return settings per preset: the paper's rates for Adam, 600 epochs and one seed, unless said.
+    """Return settings per preset: the paper's rates for Adam, 600 epochs, three seeds, unless said.
 
     Smoke runs have two rates and two epochs, unless said.
     """
-    paper = {"rates": panels.RATES["adam"], "epochs": 600, "seeds": 1, **paper}
-    return panels.presets(paper, cpu, {"rates": [1e-3, 3e-3], "epochs": 2, **smoke})
+    paper = {"rates": panels.RATES["adam"], "epochs": 600, "seeds": 3, **paper}
+    smoke = {"rates": [1e-3, 3e-3], "epochs": 2, "seeds": 1, **smoke}
+    return panels.presets(paper, cpu, smoke)
+
+
+def near_taken(depth: int, optimizer: str = "adam") -> list[float]:
+    """Return the rate the authors took, at the nearest depth they name, and its neighbours."""
+    rates, taken = panels.RATES[optimizer], TAKEN[optimizer]
+    nearest = min(taken, key=lambda known: abs(math.log(known / depth)))
+    at = rates.index(taken[nearest])
+    return rates[max(0, at - 1) : at + 2]
 
 
 def feedforward(
     settings: Settings, data: ImageData | None = None, checkpoints: Sequence[int] = (),
     **options: Any,
 ) -> list[Training]:  # fmt: skip
-    """Return a network trained with Adam for each learning rate and seed of the settings."""
+    """Return a network trained with Adam for each learning rate and seed of the settings.
+
+    Of the rates only those near the one the authors took, where the settings say ``near``.
+    """
     network, recipe = Network.of("feedforward", **options), Recipe(epochs=settings["epochs"])
     training = Training(network, recipe, data or ImageData(), checkpoints=tuple(checkpoints))
-    return panels.sweep(training, settings["rates"], settings["seeds"])
+    rates = near_taken(options["depth"]) if settings.get("near") else settings["rates"]
+    return panels.sweep(training, rates, settings["seeds"])
 
 
 def chosen(

@@ -16,7 +16,13 @@ from operator import truediv
 
 from lawscope.studies.panels import RATES, Panels, Row, Settings, last_d, presets, sweep
 from lawscope.studies.plan import Network, Training
-from lawscope.studies.separation._family import chosen, draw_panels, he_su_study, versus
+from lawscope.studies.separation._family import (
+    chosen,
+    draw_panels,
+    he_su_study,
+    near_taken,
+    versus,
+)
 from lawscope.studies.study import Claim
 from lawscope.training.recipe import Recipe
 
@@ -27,7 +33,9 @@ NAMES = {"sgd": "SGD", "momentum": "momentum", "adam": "Adam"}
 def candidates(settings: Settings, optimizer: str, depth: int) -> list[Training]:
     recipe = Recipe(optimizer=optimizer, epochs=settings["epochs"])
     training = Training(Network.of("feedforward", depth=depth), recipe)
-    return sweep(training, settings["rates"][optimizer], settings["seeds"])
+    near = optimizer in settings.get("near", ())
+    rates = near_taken(depth, optimizer) if near else settings["rates"][optimizer]
+    return sweep(training, rates, settings["seeds"])
 
 
 PANELS = Panels(candidates, optimizer="rates", depth="depths")
@@ -47,7 +55,8 @@ STUDY = he_su_study(
     paper="r between −0.997 and −1.000 in all nine panels; 20-layer Adam ρ = 0.818, half-life 3.45",
     minutes={"smoke": 0.1, "cpu": 7.5, "paper": 7.5},
     settings=presets(
-        {"depths": [4, 8, 20], "rates": RATES, "epochs": 600, "seeds": 1},
+        {"depths": [4, 8, 20], "rates": RATES, "epochs": 600, "seeds": 3},
+        cpu={"near": ["sgd", "momentum"]},
         smoke={"depths": [3, 5], "rates": LITTLE, "epochs": 3},
     ),
     departures={"cpu": "one seed instead of three"},

@@ -14,7 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, draw_curve, fitted, law_grid
-from lawscope.studies.panels import Settings, by_panel, choice, measured, straightest
+from lawscope.studies.panels import (
+    Settings,
+    by_panel,
+    choice,
+    first_seeds,
+    measured,
+    straightest,
+)
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.separation import _family as family
 from lawscope.studies.study import Claim, Figure, Lab, Numbers
@@ -37,7 +44,7 @@ def extended(settings: Settings) -> list[Training]:
 def measure(lab: Lab) -> Numbers:
     """Measure and choose of each kind; extended networks by the line of the new part."""
     rows = [measure_part(lab, training) for training in extended(lab.settings)]
-    seeds = [[r for r in rows if r["seed"] == seed] for seed in range(lab.settings["seeds"])]
+    seeds = [[r for r in rows if r["seed"] == seed] for seed in first_seeds(lab.settings["seeds"])]
     return {
         "kept": lab.settings["kept"],
         "pretrained": choice(lab, trained(lab.settings, "pretrained")),
@@ -51,14 +58,15 @@ def measure(lab: Lab) -> Numbers:
 
 def measure_part(lab: Lab, training: Training) -> Numbers:
     """Measure the law on all layers, and under ``part`` on the new ones: D_kept to the last."""
+    import numpy as np
+
     from lawscope.documents import drop_non_finite
     from lawscope.laws.line import fit_line
 
     row = measured(lab, training)
     if row["D"] is None:
         return {**row, "part": None}
-    law, kept = lab.separation(training), int(training.copied or 0)
-    fit = fit_line(law.values[kept:])
+    fit = fit_line(np.array(row["D"][int(training.copied or 0) :]))
     return {**row, "part": drop_non_finite({"r": fit.pearson, "rho": fit.rho})}
 
 

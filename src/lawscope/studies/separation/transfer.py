@@ -16,7 +16,14 @@ from typing import Any
 from lawscope.studies import figures
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import SOFT, X_LABEL, Y_LABEL
-from lawscope.studies.panels import Settings, measured, presets, rank_correlation, yes_or_no
+from lawscope.studies.panels import (
+    Settings,
+    first_seeds,
+    measured,
+    presets,
+    rank_correlation,
+    yes_or_no,
+)
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.separation._family import he_su_study
 from lawscope.studies.study import Figure, Lab, Numbers, Question
@@ -57,7 +64,7 @@ def shares(settings: Settings, arm: str) -> list[Training]:
     return [
         downstream(settings, arm, upstream, seed)
         for upstream in settings["upstream"]
-        for seed in range(settings["seeds"])
+        for seed in first_seeds(settings["seeds"])
     ]
 
 

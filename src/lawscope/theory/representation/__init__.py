@@ -35,6 +35,7 @@ from lawscope.theory.representation.phases import (
     find_implied,
     find_relations,
     make_layer,
+    make_related_layer,
 )
 
 __all__ = [
@@ -59,4 +60,5 @@ __all__ = [
     "fit_stationary",
     "fluctuation_dissipation",
     "make_layer",
+    "make_related_layer",
 ]

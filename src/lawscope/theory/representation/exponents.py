@@ -28,7 +28,7 @@ class Exponents:
         q: G_b ~ z^q, so G_a ~ z^{q+1}.
         r2_p: R² of the line behind p; 1 where H_a is exactly constant.
         r2_q: R² of the line behind q.
-        commutator_h: how far H_a and WᵀW are from commuting, 0 to 1.
+        commutator_h: how far H_a and WᵀW are from commuting, 0 to 1, on the directions of the fit.
         commutator_g: the same for G_b and WWᵀ.
         directions: number of singular directions in the fit.
         spread: standard deviation of ln z over them.
@@ -84,7 +84,8 @@ def fit_exponents(
         ln(v_iᵀ H_a v_i) = p ln z_i + const,    ln(u_iᵀ G_b u_i) = q ln z_i + const
 
     over the directions with z_i ≥ cut·z₁ in which both moments are positive. Commutators tell
-    whether the moments are diagonal there: √(1 − Tr(HZHZ)/‖HZ‖²), 0 if HZ = ZH.
+    whether the moments, projected on these directions, are diagonal there:
+    ‖HZ − ZH‖/(√2‖HZ‖) = √(1 − Tr(HZHZ)/‖HZ‖²), 0 if HZ = ZH.
 
     Args:
         weight: W, shape (d_b, d_a).
@@ -109,9 +110,8 @@ def fit_exponents(
     W, inputs, gradients = read_layer(weight, H_a, G_b)
     smallest = _read_cut(cut)
     U, s, Vt = np.linalg.svd(W, full_matrices=False)
-    z = s**2
-    h = np.einsum("id,de,ie->i", Vt, inputs, Vt, optimize=True)
-    g = np.einsum("di,de,ei->i", U, gradients, U, optimize=True)
+    z, H, G = s**2, Vt @ inputs @ Vt.T, U.T @ gradients @ U
+    h, g = np.diag(H), np.diag(G)
     kept = (z >= smallest * z[0]) & _is_positive(h) & _is_positive(g)
     count = int(kept.sum())
     if count < LEAST_DIRECTIONS:
@@ -133,8 +133,8 @@ def fit_exponents(
         q=law_G.slope,
         r2_p=law_H.r2,
         r2_q=law_G.r2,
-        commutator_h=_compute_commutator(inputs, W.T @ W),
-        commutator_g=_compute_commutator(gradients, W @ W.T),
+        commutator_h=_compute_commutator(H[np.ix_(kept, kept)], z[kept]),
+        commutator_g=_compute_commutator(G[np.ix_(kept, kept)], z[kept]),
         directions=count,
         spread=spread,
     )
@@ -232,11 +232,11 @@ def _sorted_eigenvalues(moment: FloatArray) -> tuple[FloatArray, FloatArray]:
     return values[::-1], vectors[:, ::-1]
 
 
-def _compute_commutator(A: FloatArray, B: FloatArray) -> float:
-    """Compute ‖AB − BA‖/(√2‖AB‖), which is √(1 − Tr(ABAB)/‖AB‖²) for symmetric matrices."""
-    AB = A @ B
-    size = np.linalg.norm(AB)
-    return float(np.linalg.norm(AB - AB.T) / (math.sqrt(2) * size)) if size else 0.0
+def _compute_commutator(A: FloatArray, z: FloatArray) -> float:
+    """Compute ‖AZ − ZA‖/(√2‖AZ‖) for Z = diag(z)."""
+    AZ = A * z
+    size = np.linalg.norm(AZ)
+    return float(np.linalg.norm(AZ - AZ.T) / (math.sqrt(2) * size)) if size else 0.0
 
 
 def _is_positive(values: FloatArray) -> np.ndarray:

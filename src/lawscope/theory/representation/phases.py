@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import null_space
 from scipy.stats import ortho_group
 
 from lawscope.arrays import FloatArray
@@ -148,13 +149,7 @@ def find_implied(relations: Iterable[str]) -> tuple[str, ...]:
         >>> find_implied(["forward RGA", "forward RWA"])
         ('forward RGA', 'forward RWA', 'forward GWA')
     """
-    given = list(relations)
-    for name in given:
-        if name not in _LINES:
-            raise LawscopeError(
-                f"{name!r} is not an alignment; give names out of {', '.join(_LINES)}."
-            )
-    rows = [_LINES[name] for name in given]
+    rows = _read_relations(relations)
     rank = _rank(rows)
     return tuple(name for name, line in _LINES.items() if _rank([*rows, line]) == rank)
 
@@ -260,6 +255,50 @@ def make_layer(
     free, flat = factor @ factor.T / size, np.eye(size)
     H_a, G_b = {"1": (free, W @ free @ W.T), "2": (flat, free), "3": (free, flat)}[phase]
     return W, H_a, G_b
+
+
+def make_related_layer(
+    relations: Iterable[str], d: int, seed: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Make a layer of random spectra and bases that has the given alignments and asks nothing else.
+
+    Args:
+        relations: names out of ``RELATIONS``.
+        d: units on both sides, at least 4.
+        seed: of spectra and bases.
+
+    Returns:
+        W, H_a and G_b, each of shape (d, d).
+
+    Raises:
+        LawscopeError: an unknown name, or fewer than 4 units.
+
+    Example:
+        >>> from lawscope.theory.representation import compute_alignments
+        >>> found = compute_alignments(*make_related_layer(["forward RGA"], 8, seed=0))
+        >>> round(found["forward RGA"], 6), found["forward RWA"] < 0.99
+        (1.0, True)
+    """
+    rows = _read_relations(relations)
+    size = whole_number("d", d, 4, "leaves no spectrum", 100_000)
+    rng = np.random.default_rng(whole_number("seed", seed, 0, "is negative", 2**32 - 1))
+    U, V = (np.asarray(ortho_group.rvs(size, random_state=rng)) for _ in range(2))
+    # a·ln h + b·ln g − c·ln z = 0 for each; the null space is free.
+    equations = np.array([(a, b, -c) for a, b, c in rows] or [(0, 0, 0)], dtype=np.float64)
+    free = null_space(equations)
+    h, g, z = np.exp(free @ rng.normal(size=(free.shape[1], size)))
+    return (U * np.sqrt(z)) @ V.T, (V * h) @ V.T, (U * g) @ U.T
+
+
+def _read_relations(relations: Iterable[str]) -> list[tuple[int, int, int]]:
+    """Return the lines of relations."""
+    given = [relations] if isinstance(relations, str) else list(relations)
+    for name in given:
+        if name not in _LINES:
+            raise LawscopeError(
+                f"{name!r} is not an alignment; give names out of {', '.join(_LINES)}."
+            )
+    return [_LINES[name] for name in given]
 
 
 def _rank(rows: list[tuple[int, int, int]]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from lawscope.errors import LawscopeError
-from lawscope.zoo.networks.convolutional import alexnet, lenet, resnet, vgg
+from lawscope.zoo.networks.convolutional import alexnet, lenet, resnet, resnet18, vgg
 from lawscope.zoo.networks.encoders import TextEncoder, pretrained_encoder
 from lawscope.zoo.networks.feedforward import feedforward
 from lawscope.zoo.networks.language import language_model
@@ -20,6 +20,7 @@ _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "alexnet": alexnet,
     "vgg": vgg,
     "resnet": resnet,
+    "resnet18": resnet18,
     "lenet": lenet,
     "text-encoder": TextEncoder,
     "pretrained-encoder": pretrained_encoder,

@@ -1,8 +1,8 @@
-"""Convolutional networks for small images: AlexNet-X, VGG-X, residual ones (He & Su 2023), LeNet.
+"""Convolutional networks for small images: AlexNet-X, VGG, residual ones, LeNet.
 
-The first two have BatchNorm and ReLU after every layer but the classifier, as the authors' code
-has, and are measured after each ReLU and before the pooling. Those of He & Su see the colour
-channels several times over.
+AlexNet-X and VGG have BatchNorm and ReLU after every layer but the classifier, as the authors' code
+has, and are measured after each ReLU and before the pooling. Those of He & Su 2023 see the colour
+channels several times over; VGG and ResNet18 of Fang et al. 2021 see them once.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class RepeatedInputConv2d(nn.Conv2d):
     the price of one copy.
     """
 
-    def __init__(self, channels: int, filters: int, *, copies: int) -> None:
-        super().__init__(channels * copies, filters, KERNEL, padding=KERNEL // 2)
+    def __init__(self, channels: int, filters: int, *, copies: int, kernel: int = KERNEL) -> None:
+        super().__init__(channels * copies, filters, kernel, padding=kernel // 2)
         self.copies = copies
 
     def forward(self, x: Tensor) -> Tensor:
@@ -58,12 +58,14 @@ def vgg(
     channels: int = 1,
     width: int = 64,
     copies: int = 16,
+    kernel: int = KERNEL,
     size: int = 32,
     classes: int = 10,
 ) -> nn.Sequential:
     """Build VGG11-X or VGG13-X (He & Su 2023): five stages of 5×5 filters, two dense layers.
 
-    The last average pooling of the paper is over one pixel, which changes nothing, and is left out.
+    With ``kernel=3`` and ``copies=1`` they are VGG11 and VGG13 of Fang et al. 2021. The last
+    average pooling of both papers is over one pixel, which changes nothing, and is left out.
     ``depth`` counts the classifier.
     """
     stages = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2)}
@@ -75,7 +77,7 @@ def vgg(
     filters = [f * width for f, n in zip(factors, stages[depth], strict=True) for _ in range(n)]
     ends = enumerate(accumulate(stages[depth]), 1)
     pools = {end: (f"pool{stage}", nn.MaxPool2d(2)) for stage, end in ends}
-    return _network(channels, copies, filters, pools, (size // 32) ** 2, classes)
+    return _network(channels, copies, filters, pools, (size // 32) ** 2, classes, kernel)
 
 
 def _network(
@@ -85,14 +87,15 @@ def _network(
     pools: Mapping[int, tuple[str, nn.Module]],
     pixels: int,
     classes: int,
+    kernel: int = KERNEL,
 ) -> nn.Sequential:
     """Build convolutions, pools with their names after some of them, and the dense layers."""
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     for index, (before, after) in enumerate(pairwise((channels, *filters)), 1):
         conv = (
-            RepeatedInputConv2d(before, after, copies=copies)
+            RepeatedInputConv2d(before, after, copies=copies, kernel=kernel)
             if index == 1
-            else nn.Conv2d(before, after, KERNEL, padding=KERNEL // 2)
+            else nn.Conv2d(before, after, kernel, padding=kernel // 2)
         )
         parts[f"conv{index}"] = _layer(conv=conv, norm=nn.BatchNorm2d(after))
         if index in pools:
@@ -167,6 +170,55 @@ def resnet(
         parts[f"block{index}"] = ResidualBlock(width, layers)
     parts["flatten"] = nn.Flatten()
     parts["head"] = nn.Linear(width * size * size, classes)
+    return nn.Sequential(parts)
+
+
+class ShortcutBlock(nn.Module):
+    """relu(s(x) + f(x)), f two 3×3 convolutions with BatchNorm (He et al. 2016).
+
+    The first has the stride; s is the identity, or a 1×1 convolution with BatchNorm where the shape
+    changes.
+    """
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.steps = nn.Sequential(
+            OrderedDict(
+                conv1=nn.Conv2d(before, after, 3, stride, padding=1, bias=False),
+                norm1=nn.BatchNorm2d(after), relu1=nn.ReLU(),
+                conv2=nn.Conv2d(after, after, 3, padding=1, bias=False),
+                norm2=nn.BatchNorm2d(after),
+            )
+        )  # fmt: skip
+        self.shortcut: nn.Module = nn.Identity()
+        if stride > 1 or before != after:
+            conv = nn.Conv2d(before, after, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(OrderedDict(conv=conv, norm=nn.BatchNorm2d(after)))
+        self.relu = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map x (n, before, H, W) to (n, after, H/stride, W/stride)."""
+        out: Tensor = self.relu(self.steps(x) + self.shortcut(x))
+        return out
+
+
+def resnet18(*, channels: int = 1, width: int = 64, classes: int = 10) -> nn.Sequential:
+    """Build ResNet18 for small images, as Fang et al. 2021 train it.
+
+    A convolution, four stages of two blocks with ``width``, 2, 4 and 8 times as many channels, the
+    last three with stride 2, an average over all pixels, and the classifier on 8·width features.
+    """
+    parts: OrderedDict[str, nn.Module] = OrderedDict(
+        stem=_layer(
+            conv=nn.Conv2d(channels, width, 3, padding=1, bias=False), norm=nn.BatchNorm2d(width)
+        )
+    )
+    widths = [width * factor for factor in (1, 1, 1, 2, 2, 4, 4, 8, 8)]
+    for index, (before, after) in enumerate(pairwise(widths), 1):
+        parts[f"block{index}"] = ShortcutBlock(before, after, after // before)
+    parts["pool"] = nn.AdaptiveAvgPool2d(1)
+    parts["flatten"] = nn.Flatten()
+    parts["head"] = nn.Linear(widths[-1], classes)
     return nn.Sequential(parts)
 
 
