@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
+    alignment,
     conservation,
     definition,
     elastic,
@@ -47,6 +48,7 @@ BENCHES = {
     "stacks": stacks,
     "symmetry": symmetry,
     "conservation": conservation,
+    "alignment": alignment,
     "vision": vision,
 }
 

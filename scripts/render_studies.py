@@ -38,7 +38,7 @@ DOCUMENTS = {
     "Fang et al. 2021": ["peeled", "collapse"],
     "He & Su 2024": ["next-token"],
     "Zhang et al. 2021": ["elasticity"],
-    "Ziyin et al. 2024": ["symmetry", "conservation"],
+    "Ziyin et al. 2024": ["symmetry", "conservation", "representation"],
 }
 PAGES = [ROOT / "README.md", ROOT / "docs/benchmarks.md", ROOT / "docs/intervals.md"]
 PLACE = re.compile(r"(<!-- (\w+)(?:: ([^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -7,6 +7,9 @@ from .capture.taps import Observer as Observer
 from .capture.taps import Tap as Tap
 from .errors import LawscopeError as LawscopeError
 from .errors import LawscopeWarning as LawscopeWarning
+from .laws.alignment.law import alignment as alignment
+from .laws.alignment.recorder import AlignmentRecorder as AlignmentRecorder
+from .laws.alignment.result import Alignment as Alignment
 from .laws.base import Law as Law
 from .laws.base import LawObserver as LawObserver
 from .laws.base import LawResult as LawResult

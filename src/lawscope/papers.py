@@ -36,6 +36,10 @@ PAPERS = {
         "Hangfeng He and Weijie J. Su. A law of next-token prediction in large language models. "
         "2024. arXiv:2408.13442."
     ),
+    "representation": (
+        "Liu Ziyin, Isaac Chuang, Tomer Galanti and Tomaso Poggio. Formation of representations in "
+        "neural networks. 2024. arXiv:2410.03006."
+    ),
     "separation": (
         "Hangfeng He and Weijie J. Su. A law of data separation in deep learning. "
         "Proceedings of the National Academy of Sciences 120(36), 2023. arXiv:2210.17020."

@@ -136,12 +136,33 @@ class Result:
         Returns:
             The axes drawn on.
         """
+        return self.plot_chart(0, ax)
+
+    def plot_chart(self, chart: int | str, ax: Axes | None = None) -> Axes:
+        """Draw a chart of the section.
+
+        Args:
+            chart: its place in the section, counted from 0, or its title.
+            ax: where to draw; a new figure without it.
+
+        Returns:
+            The axes drawn on.
+
+        Raises:
+            LawscopeError: there is no such chart.
+        """
         from lawscope.report.charts.figures import draw
 
         charts = self.section().charts
         if not charts:
             raise LawscopeError(f"A {type(self).__name__} has no chart to draw.")
-        return draw(charts[0], ax)
+        titles = [each.title for each in charts]
+        place = titles.index(chart) if chart in titles else chart
+        if not isinstance(place, int) or not 0 <= place < len(charts):
+            raise LawscopeError(
+                f"There is no chart {chart!r}; there are {', '.join(map(repr, titles))}."
+            )
+        return draw(charts[place], ax)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""

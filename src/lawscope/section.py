@@ -76,6 +76,7 @@ class Lines:
     ticks: Sequence[str] = ()  # names of the positions where they are stations
     log: bool = False  # of the vertical axis
     log_x: bool = False
+    small: bool = False  # one of several panels that stand side by side
     note: str = ""
 
 
@@ -107,7 +108,30 @@ class HeatMap:
     note: str = ""
 
 
-Chart = Curve | Lines | Bars | HeatMap
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A named part of a plane."""
+
+    name: str
+    outline: FloatArray  # corners, shape (corners, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Points in a plane with regions, as of phases."""
+
+    title: str
+    names: Sequence[str]  # one per point
+    values: FloatArray  # where the points are, shape (n, 2); NaN draws none
+    x_label: str
+    y_label: str
+    regions: Sequence[Region] = ()
+    interval: FloatArray | None = None  # 95 %, of x and of y, shape (n, 2, 2), NaN without
+    details: Sequence[str] = ()  # a few words about each point
+    note: str = ""
+
+
+Chart = Curve | Lines | Bars | HeatMap | Plane
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from lawscope.report.charts.figures import draw
 from lawscope.report.charts.heat_map import LEVELS, average_neighbours
 from lawscope.report.charts.lines import coloured_lines, spread
 from lawscope.report.page import draw_chart
-from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane, Region
 
 matplotlib.use("Agg")
 
@@ -49,7 +49,15 @@ def make_charts(count: int, names: Any = None) -> dict[str, Chart]:
         "lines": make_lines(count, max(2, min(count, 50)), labels),
         "bars": Bars("Bars", labels, some, labels, labels, 0.3, "equal"),
         "heat map": HeatMap("Heat", labels, labels, square, -1, 1, "cosine"),
+        "plane": make_plane(labels, np.stack([some, -some], axis=1)),
     }
+
+
+def make_plane(names: Any, values: Any) -> Plane:
+    corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
+    around = np.stack([values - 0.1, values + 0.2], axis=2)
+    regions = [Region("inside", corners), Region("beyond <", corners + 2)]
+    return Plane("Plane", names, values, "p", "q", regions, around, names)
 
 
 def broken(chart: Chart) -> Chart:
@@ -240,3 +248,27 @@ def test_a_log_axis_of_lines_puts_equal_factors_at_equal_distances() -> None:
         assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.11)
         assert "R, log scale" in picture
     assert draw(chart).get_xscale() == "log"
+
+
+def test_a_plane_shows_points_with_intervals_among_regions() -> None:
+    values = np.array([[0.0, 0.25], [np.nan, 1.0], [2.5, 2.0]])
+    drawing = draw_chart(make_plane(["first", "nowhere", "last"], values))
+    assert drawing is not None
+    assert drawing.kind == "plane"
+    for picture in drawing.pictures:
+        first, last = marks(picture, "point")
+        assert (first.get("aria-label") or "").startswith("first, p = 0 [")
+        assert len([e for e in first.iter() if e.get("class") == "bar"]) == 2
+        (dot,) = [e for e in last.iter() if e.tag == "circle"]
+        (other,) = [e for e in first.iter() if e.tag == "circle"]
+        # To the right, and higher up.
+        assert float(dot.get("cx", "")) > float(other.get("cx", ""))
+        assert float(dot.get("cy", "")) < float(other.get("cy", ""))
+        assert len(marks(picture, "region")) == 2
+        assert "beyond &lt;" in picture
+
+
+def test_small_panels_stand_side_by_side() -> None:
+    drawing = draw_chart(make_lines(2, 5, small=True))
+    assert drawing is not None
+    assert (drawing.kind, len(drawing.pictures)) == ("lines small", 1)

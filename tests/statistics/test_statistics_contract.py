@@ -15,6 +15,7 @@ import lawscope as ls
 from lawscope.statistics import class_scatter, prediction_moments
 from lawscope.statistics.base import Statistic
 from lawscope.statistics.class_scatter import ClassScatter
+from lawscope.statistics.fold_moments import FoldMoments
 from lawscope.statistics.nearest_mean import NearestMean
 from lawscope.statistics.prediction_moments import PredictionMoments
 from lawscope.statistics.unit_moments import UnitMoments
@@ -59,6 +60,12 @@ def tokens(condition=1.0):
         return x.to(dtype), ids, torch.arange(N) // 7 % 4
 
     return columns
+
+
+def folded(dtype):
+    """Rows with their folds, and partners that have something to do with them."""
+    x = features(dtype)
+    return x, torch.arange(N) // 7 % 4, x[:, :2] * x[:, 2:4] - 1
 
 
 def scatter(strategy, folds=3, **settings):
@@ -128,6 +135,16 @@ CASES = {
     ),
     "unit moments, some": Case(
         lambda: UnitMoments(DIM, 3), lambda: UnitMoments(DIM, 2), 1e-5, 1, lambda d: (features(d),)
+    ),
+    "fold moments": Case(
+        lambda: FoldMoments(DIM, 4),
+        lambda: FoldMoments(DIM, 5),
+        1e-5,
+        1,
+        lambda d: folded(d)[:2],
+    ),
+    "fold moments, of pairs": Case(
+        lambda: FoldMoments(DIM, 4, 2), lambda: FoldMoments(DIM, 5, 2), 1e-5, 1, folded
     ),
 }
 every_statistic = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -257,7 +274,7 @@ def test_other_settings_are_refused(case):
 def test_an_update_that_failed_half_way_is_not_forgotten(case, monkeypatch):
     stat = case.feed(case.make(), WHOLE[:100])
     with monkeypatch.context() as patch:
-        for name in ("index_add_", "clone", "outer"):
+        for name in ("index_add_", "clone", "outer", "addr_"):
             patch.setattr(torch.Tensor, name, lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             case.feed(stat, WHOLE[100:])

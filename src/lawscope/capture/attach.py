@@ -65,6 +65,11 @@ class Watch:
         if self._paused or self._running:
             return
         self._finish()
+        # All are asked: an observer may count the batches.
+        wanted = [observer.wants_batch() for observer in self._observers]
+        if not any(wanted):
+            self._labels = None
+            return
         batch = Batch(tuple(args), dict(kwargs), self._labels)
         self._labels, self._running, self._unfinished = None, True, True
         for observer in self._observers:

@@ -150,7 +150,13 @@ class Session:
                     f"{type(observer).__name__} reads the data {passes} times, and a training loop "
                     "shows it once; raise memory=, or choose a strategy= that needs one pass."
                 )
-        watch = Watch(Reader(self.model, observers, self.unmasked), observers)
+        reader = Reader(self.model, observers, self.unmasked)
+        if reader.jacobians:
+            raise LawscopeError(
+                "The Jacobian of the outputs is not part of a training step; measure it on data "
+                "instead, with the function of the law."
+            )
+        watch = Watch(reader, observers)
         with eager(), watch.hooks(optimizer):
             yield watch
         self.passes, self.samples = self.passes + 1, watch.samples
@@ -348,7 +354,7 @@ class _Run:
         self.reader = Reader(self.session.model, self.observers, self.session.unmasked)
         if self.reader.gradients and self.loss is None:
             raise LawscopeError("Gradients are those of a loss; pass loss=, as in training.")
-        if self.reader.gradients and sharded_modules(self.session.model):
+        if (self.reader.gradients or self.reader.jacobians) and sharded_modules(self.session.model):
             raise LawscopeError(
                 "The gradients of a network under fully_shard cannot be read outside its own "
                 "training step; watch its training with attach()."
@@ -363,13 +369,17 @@ class _Run:
         if session._overwrites:
             fitted = fitted.head(fitted.size)  # the data is the user's
         with session._limits(fitted), self.keeper:
-            if reader.gradients:
-                assert self.loss is not None
+            if reader.gradients or reader.jacobians:
                 with torch.enable_grad():
                     # Copies that are part of the graph, and may be overwritten.
                     output = reader.run(fitted.map(_requiring_grad))
-                    value = compute_loss(self.loss, output, batch)
-                reader.backward(value)
+                    if reader.jacobians:
+                        reader.backward_outputs(_find_outputs(output))
+                    if reader.gradients:
+                        assert self.loss is not None
+                        value = compute_loss(self.loss, output, batch)
+                if reader.gradients:
+                    reader.backward(value)
             else:
                 output = reader.run(fitted)
         for observer in reader.active:
@@ -433,7 +443,7 @@ def _one_pass(
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(run.reader.hooks())
-            if run.reader.gradients:
+            if run.reader.gradients or run.reader.jacobians:
                 stack.enter_context(_learning(run.session.model))
         advance = stack.enter_context(
             progress(description, source.total, first.session.show, unit=source.unit)
@@ -474,6 +484,16 @@ def _learning(model: nn.Module) -> Iterator[None]:
     finally:
         for parameter in frozen:
             parameter.requires_grad_(False)
+
+
+def _find_outputs(output: Any) -> Tensor:
+    """Return the numbers per sample that a network gives."""
+    found = find_logits(output)
+    if found is None or not found.requires_grad or not found.dim():
+        raise LawscopeError(
+            f"The network returns a {type(output).__name__} without numbers to take gradients of."
+        )
+    return found
 
 
 def compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 GRANULARITIES = ("layers", "blocks")
-Place = Literal["input", "output", "entrance", "function", "operand"]
+Place = Literal["input", "output", "entrance", "function", "operand", "projection", "projected"]
 Shape = tuple[int, ...]
 _SHARED = ("path", "call", "operation", "dtype", "device")  # of a station and what was seen
 
@@ -59,7 +59,8 @@ class Station:
             called as a function; ``path:in`` for what enters a module; ``input`` for the raw
             data. The second call of the same thing ends in ``#2``.
         place: the raw "input", the "output" of a module, its "entrance", the output of a
-            "function", or the first "operand" of one.
+            "function", or the first "operand" of one; a "projection" of multi-head attention, or
+            what is "projected", with the name of the projection as function.
         shape: of the activations of one sample.
         dtype: of the activations.
         path: of the module.

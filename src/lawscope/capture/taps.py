@@ -14,6 +14,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
+from lawscope.capture.attention import FUSED, attend_in_parts
 from lawscope.capture.kinds import function_name
 from lawscope.capture.outputs import find_stream, main_tensor
 from lawscope.capture.pooling import Pooling, loses_mask, pool, pool_maps
@@ -23,7 +24,9 @@ from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError
 from lawscope.precision import without_autocast
 
-What = Literal["output", "input", "output gradient"]
+What = Literal["output", "input", "output gradient", "output jacobian"]
+GRADIENTS: tuple[What, ...] = ("output gradient", "output jacobian")
+MOST_PROBES = 64  # of more outputs random sums are taken
 Rows = Literal["samples", "positions", "raw"]
 Reduce = Callable[[Tensor, Tensor | None], Tensor]
 Location = tuple[Place, str, str, int]  # and module path, function, call
@@ -35,8 +38,9 @@ class Tap:
 
     Attributes:
         station: where.
-        what: its "output", the "input" of its module or function, or the "output gradient": that
-            of the loss with respect to the output.
+        what: its "output", the "input" of its module or function, the "output gradient": that of
+            the loss with respect to the output; or the "output jacobian": that of each of the
+            network's outputs in turn, with which it is seen many times in a batch.
         rows: "samples", one pooled row each, (B, d); "positions", one per token or pixel, batch
             first, (B·T, d); or "raw", as it is.
         pooling: of sequences and maps, for "samples".
@@ -55,6 +59,7 @@ class Tap:
         place = self.station.place
         if self.what == "input":
             inputs: dict[Place, Place] = {"output": "entrance", "function": "operand"}
+            inputs["projection"] = "projected"
             place = inputs.get(place, place)
         return place, self.station.path, self.station.function, self.station.call
 
@@ -73,6 +78,10 @@ class Observer:
     def passes(self) -> int:
         """Return how often the data has to go through; a training loop shows it once."""
         return 1
+
+    def wants_batch(self) -> bool:
+        """Return whether it wants the coming batch of a training loop that it watches."""
+        return True
 
     def begin_batch(self, batch: Batch) -> None:
         """Get ready for a batch that is about to run."""
@@ -111,8 +120,12 @@ class Reader(TorchFunctionMode):
         for tap in self.observers:
             self.taps.setdefault(tap.location, []).append(tap)
         self.functions = {f for place, _, f, _ in self.taps if place in ("function", "operand")}
+        inside = {path for place, path, _, _ in self.taps if place in ("projection", "projected")}
+        self.attentions = inside  # modules whose projections are read
+        self.functions |= {FUSED} if inside else set()
         self.paths = {module: path for path, module in model.named_modules()}
         self.gradients = any(tap.what == "output gradient" for tap in self.observers)
+        self.jacobians = any(tap.what == "output jacobian" for tap in self.observers)
         # What to do with a tensor whose gradient is wanted; by default its place in the graph is
         # kept until the loss is known.
         self.catch: Callable[[Tap, Tensor], None] = self._keep_edge
@@ -165,12 +178,20 @@ class Reader(TorchFunctionMode):
                 "drop it from stations=, or feed data that reaches it in every batch."
             )
 
-    def backward(self, loss: Tensor) -> None:
+    def backward_outputs(self, outputs: Tensor) -> None:
+        """Hand over the gradients of each of the network's outputs (B, …) in turn."""
+        for probe in make_probes(outputs[0]):
+            self.backward((outputs * probe).sum(), "output jacobian")
+
+    def backward(self, loss: Tensor, what: What = "output gradient") -> None:
         """Hand over the gradients of a loss; nobody's ``.grad`` is touched."""
-        edges, self.edges = self.edges, []
+        edges = [entry for entry in self.edges if entry[0].what == what]
         if edges:
             inputs = [edge for _, edge, _, _ in edges]
-            grads: Sequence[Tensor | None] = torch.autograd.grad(loss, inputs, allow_unused=True)
+            again = what == "output jacobian"  # others come after it
+            grads: Sequence[Tensor | None] = torch.autograd.grad(
+                loss, inputs, allow_unused=True, retain_graph=again
+            )
             for (tap, _, tensor, version), grad in zip(edges, grads, strict=True):
                 if grad is None and tensor._version != version:
                     raise LawscopeError(
@@ -205,7 +226,7 @@ class Reader(TorchFunctionMode):
             if tensor is None:
                 continue
             self.missing.pop(location, None)
-            if tap.what == "output gradient":
+            if tap.what in GRADIENTS:
                 with torch._C.DisableTorchFunction():
                     self.catch(tap, tensor)
             else:
@@ -219,7 +240,7 @@ class Reader(TorchFunctionMode):
         """Return a copy of an output whose gradient is wanted, for the network to go on with."""
         # A view, as a linear layer's output of a sequence, leaves the graph when overwritten.
         taps = self.taps.get(location, ()) if self.open else ()
-        wanted = any(tap.what == "output gradient" for tap in taps)
+        wanted = any(tap.what in GRADIENTS for tap in taps)
         return output.clone() if wanted and isinstance(output, Tensor) else output
 
     def _output(self, module: nn.Module, args: Any, output: Any) -> Any:
@@ -249,6 +270,16 @@ class Reader(TorchFunctionMode):
         if name not in self.functions or not self.stack:
             return func(*args, **kwargs)
         path = self.stack[-1]
+        if name == FUSED and path in self.attentions:
+            call = self._count("projection", path)
+
+            def project(part: str, entered: Tensor, made: Tensor) -> Tensor:
+                self._arrive(("projected", path, part, call), lambda tap: entered)
+                self._arrive(("projection", path, part, call), lambda tap: made)
+                apart: Tensor = self._apart(("projection", path, part, call), made)
+                return apart
+
+            return attend_in_parts(func, args, kwargs, project)
         call = self._count("function", path, name)
         first = args[0] if args else kwargs.get("input")
         self._arrive(("operand", path, name, call), lambda tap: first)
@@ -272,6 +303,8 @@ class Reader(TorchFunctionMode):
     def _rows(self, tap: Tap, tensor: Tensor) -> Tensor:
         """Return activations, or gradients, as the rows that a tap asks for."""
         station, batch = tap.station, self.batch
+        if tap.rows == "raw" and tap.what == "input" and not tensor.is_complex():
+            return tensor  # of an embedding, say
         if not tensor.is_floating_point():
             kind = "complex" if tensor.is_complex() else "integer"
             raise LawscopeError(
@@ -305,3 +338,20 @@ class Reader(TorchFunctionMode):
                 self.unmasked.add(station.operation)
             return pool(tensor, pooling, batch.mask)
         return tensor if tensor.dim() == 2 else pool_maps(tensor, pooling)
+
+
+def make_probes(output: Tensor) -> Iterator[Tensor]:
+    """Yield directions v of an output, of its shape, whose mean of vvᵀ is the identity.
+
+    Of K ≤ 64 numbers each by itself, times √K, which is exact. Of more, 64 draws of random signs,
+    always the same, for which it is so on average.
+    """
+    count = output.numel()
+    generator = torch.Generator().manual_seed(0)
+    for number in range(min(count, MOST_PROBES)):
+        if count <= MOST_PROBES:
+            probe = torch.zeros(count, device="cpu")
+            probe[number] = count**0.5
+        else:
+            probe = torch.randint(2, (count,), generator=generator, device="cpu") * 2.0 - 1
+        yield probe.view(output.shape).to(output)

@@ -21,6 +21,7 @@ BUILT_IN = (
     "lawscope.laws.next_token.law",
     "lawscope.laws.elasticity.law",
     "lawscope.laws.symmetry.law",
+    "lawscope.laws.alignment.law",
 )
 _LAWS: dict[str, Law[Any]] = {}
 _loaded: set[str] = set()

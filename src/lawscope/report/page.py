@@ -17,16 +17,18 @@ from lawscope.report.charts.bars import draw_bars
 from lawscope.report.charts.curve import draw_curve, series_of
 from lawscope.report.charts.heat_map import draw_heat_map
 from lawscope.report.charts.lines import coloured_lines, draw_lines, other_lines
+from lawscope.report.charts.plane import draw_plane
 from lawscope.report.charts.svg import NARROW, WIDE
 from lawscope.report.outline import Outline, outline_of
 from lawscope.result import Result
-from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane
 
 _DRAW: dict[type, Callable[[Any, int], Markup]] = {
     Curve: draw_curve,
     Lines: draw_lines,
     Bars: draw_bars,
     HeatMap: draw_heat_map,
+    Plane: draw_plane,
 }
 MANY_ROWS = 40  # beyond it a table or a chart of bars scrolls in a box of its own
 # After a dot, underscore, slash or arrow, but not within a number.
@@ -113,13 +115,16 @@ def breakable(words: str) -> Markup:
 
 def draw_chart(chart: Chart, widths: tuple[int, ...] = (WIDE, NARROW)) -> Drawing | None:
     """Return the drawings of a chart; None when it has nothing to draw."""
-    # A heat map is the same at every width.
+    # A heat map is the same at every width, and a small panel is narrow at all.
     widths = widths[:1] if isinstance(chart, HeatMap) else widths
+    small = isinstance(chart, Lines) and chart.small
+    widths = (NARROW,) if small else widths
     pictures = [_DRAW[type(chart)](chart, width) for width in widths]
     if not pictures[0]:
         return None
     others = other_lines(chart) if isinstance(chart, Lines) else {}
-    return Drawing(chart, type(chart).__name__.lower(), pictures, _legend(chart), others)
+    kind = f"{type(chart).__name__.lower()}{' small' if small else ''}"
+    return Drawing(chart, kind, pictures, _legend(chart), others)
 
 
 def _legend(chart: Chart) -> list[Key]:

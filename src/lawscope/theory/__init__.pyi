@@ -3,3 +3,4 @@ from . import equilibrium as equilibrium
 from . import landscapes as landscapes
 from . import latent as latent
 from . import layer_peeled as layer_peeled
+from . import representation as representation

@@ -12,7 +12,7 @@ from lawscope.report.charts.curve import series_of
 from lawscope.report.charts.heat_map import NAMED
 from lawscope.report.charts.lines import coloured_lines
 from lawscope.report.charts.svg import drawable
-from lawscope.section import Bars, Chart, Curve, HeatMap, Lines
+from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,6 +105,26 @@ def _heat_map(chart: HeatMap, ax: Axes) -> None:
     ax.tick_params(axis="x", rotation=90)
 
 
+def _plane(chart: Plane, ax: Axes) -> None:
+    for region in chart.regions:
+        ax.fill(*region.outline.T, facecolor=GRID, edgecolor=SOFT, lw=0.6, zorder=0)
+        ax.annotate(region.name, region.outline.mean(axis=0), ha="center", va="center", color=SOFT)
+    x, y = chart.values.reshape(-1, 2).T
+    if chart.interval is not None:
+        for places, low_high, lines in (
+            ((y, x), chart.interval[:, 0], ax.hlines),
+            ((x, y), chart.interval[:, 1], ax.vlines),
+        ):
+            lines(places[0], *low_high.T, color=TRAINED, alpha=0.5, lw=1)
+    ax.plot(x, y, "o", ms=5, color=TRAINED)
+    if len(x) <= MOST_NAMED:
+        for name, at in zip(short_names(chart.names), chart.values, strict=True):
+            if np.isfinite(at).all():
+                ax.annotate(name, at, xytext=(4, 4), textcoords="offset points", fontsize="small")
+    ax.set_xlabel(chart.x_label)
+    ax.set_ylabel(chart.y_label)
+
+
 def _legend(ax: Axes) -> None:
     # Searching for the best place is slow with many marks.
     few = len(ax.lines) + len(ax.patches) < 50
@@ -139,4 +159,5 @@ _DRAW: dict[type, Callable[[Any, Axes], None]] = {
     Lines: _lines,
     Bars: _bars,
     HeatMap: _heat_map,
+    Plane: _plane,
 }

@@ -1,0 +1,1 @@
+"""The law of representations: what a layer reads, what it weighs and what it is corrected by."""
