@@ -431,7 +431,7 @@ STUDY = Study(
     title="Neural collapse, feature ansatz, correlated updates; compactness, robustness, inverse",
     source="Ziyin et al. 2024c, Table 1 and the meaning of the hypothesis",
     paper="NC, NFA and CU are parts of the CRH; compact and robust representations; invertible",
-    minutes={"smoke": 0.1, "cpu": 5, "paper": 5},
+    minutes={"smoke": 0.1, "cpu": 8, "paper": 8},
     settings=presets(SETTINGS, smoke=SMOKE),
     plan=plan,
     measure=measure,

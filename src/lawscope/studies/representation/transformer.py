@@ -306,7 +306,7 @@ STUDY = Study(
     title="Power laws between the spectra of H and G, per head of a transformer",
     source="Ziyin et al. 2024c, figure 3 and section C.8",
     paper="α = 3 in the first layer, 2 in the second, 1 in all layers after it",
-    minutes={"smoke": 0.1, "cpu": 35, "paper": 3000},
+    minutes={"smoke": 0.1, "cpu": 30, "paper": 3000},
     settings=presets(SETTINGS, {**networks.PAPER, **GPT}, SMOKE),
     plan=plan,
     measure=measure,
