@@ -185,7 +185,8 @@ def measure(lab: Lab) -> Numbers:
 
 
 def of_layers(name: Any) -> Callable[[Numbers], dict[str, list[Any]]]:
-    return collect("layers", "{kind}, layer {layer}", name)
+    """Return a number of every hidden layer and seed, by activation."""
+    return collect("layers", "{kind}", name)
 
 
 def of_particles(name: Any, slow: bool = False) -> Callable[[Numbers], dict[str, list[Any]]]:

@@ -159,7 +159,7 @@ def measure(lab: Lab) -> Numbers:
 def of_theorem(
     value: str, where: Callable[[Any], bool]
 ) -> Callable[[Numbers], dict[str, list[float]]]:
-    return collect("theorem", lambda row: ", ".join(row["relations"]), value, where=where)
+    return collect("theorem", "layers", value, where=where)
 
 
 def canonical(numbers: Numbers) -> dict[str, list[float]]:
