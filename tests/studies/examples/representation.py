@@ -93,7 +93,7 @@ def in_heads(*exponents, r2=0.98, dense=0.95):
     names = ("sorted", "in_g", "in_h")
     common = {f"{way}_{what}": 0.9 for way in names for what in ("exponent", "r2")}
     common |= {"p": 0.2, "q": 1.0, "r2_p": 0.5, "r2_q": 0.9, "alpha": 1.2, "phase": ""}
-    common |= {"nearest": "forward CRH", "raw": each(0.9), "excess": each(0.8)}
+    common |= {"nearest": "forward CRH", "backward": 0.3, "forward": 0.9, "forward_excess": 0.5}
     rows = [
         {**common, "seed": seed, "step": step, "module": module, "layer": layer, "head": head}
         | {"sorted_exponent": alpha, "sorted_r2": r2}

@@ -110,7 +110,7 @@ def deviations(numbers: Numbers) -> dict[str, list[float]]:
 
 def crossed(kinds: tuple[str, ...] = (), value: Any = "cross") -> Callable[[Numbers], Any]:
     return collect(
-        "cross", "{kind}, {layer}", value,
+        "cross", "{kind}", value,
         where=lambda row: row["last"] and (
             not kinds or (row["kind"] in kinds and row["layer"] != "head")
         ),

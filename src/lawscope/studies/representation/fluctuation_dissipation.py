@@ -12,6 +12,7 @@ never at rest; with decay 0.001 it would take ten times as long.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -185,13 +186,21 @@ def measure(lab: Lab) -> Numbers:
 
 
 def of_layers(name: Any) -> Callable[[Numbers], dict[str, list[Any]]]:
-    return collect("layers", "{kind}, layer {layer}", name)
+    """Return a number of every hidden layer and seed, by activation."""
+    return collect("layers", "{kind}", name)
 
 
 def of_particles(name: Any, slow: bool = False) -> Callable[[Numbers], dict[str, list[Any]]]:
     return collect(
         "particles", "μh = {step:g}", name, where=lambda row: not slow or row["step"] <= 0.01
     )
+
+
+def weakest(numbers: Numbers) -> dict[str, int]:
+    """Return how often an alignment is the smallest near a minimum, the most frequent first."""
+    alignments = (row["end_alignments"] for row in numbers["layers"])
+    names = Counter(min(each, key=lambda name: each[name]) for each in alignments)
+    return dict(names.most_common())
 
 
 def both_sides(prefix: str) -> Callable[[Numbers], dict[str, list[Any]]]:
@@ -323,8 +332,8 @@ STUDY = Study(
         ),
         Question(
             "Which alignments are the weakest near a local minimum?",
-            of_layers(lambda row: min(row["end_alignments"], key=row["end_alignments"].get)),
-            lambda found: ", ".join(sorted({v for each in found.values() for v in each})),
+            weakest,
+            lambda found: ", ".join(f"{name} ({count})" for name, count in found.items()),
         ),
     ),
     checks=(

@@ -267,9 +267,9 @@ def measure(lab: Lab) -> Numbers:
 def of_hidden(
     value: Any, where: Callable[[Any], bool] = lambda row: True, trained: bool = True
 ) -> Callable[[Numbers], dict[str, list[Any]]]:
-    """Return a number of hidden layers, by network and layer."""
+    """Return a number of hidden layers, by kind and decay; of all layers and seeds."""
     return collect(
-        "rows", "{kind}, decay {decay:g}, {layer}", value,
+        "rows", "{kind}, decay {decay:g}", value,
         where=lambda row: row["layer"] in HIDDEN and row["trained"] == trained and where(row),
     )  # fmt: skip
 
@@ -287,7 +287,7 @@ def with_decay(decay: float) -> Callable[[Any], bool]:
 
 
 def early(value: str, where: Callable[[Any], bool]) -> Callable[[Numbers], dict[str, list[Any]]]:
-    return collect("early", "step {step}, layer {layer}", value, where=where)
+    return collect("early", "step {step}", value, where=where)
 
 
 def predict(use: Callable[[Any], float], within: bool) -> Callable[[Numbers], dict[str, float]]:
@@ -431,7 +431,7 @@ STUDY = Study(
     title="Neural collapse, feature ansatz, correlated updates; compactness, robustness, inverse",
     source="Ziyin et al. 2024c, Table 1 and the meaning of the hypothesis",
     paper="NC, NFA and CU are parts of the CRH; compact and robust representations; invertible",
-    minutes={"smoke": 0.1, "cpu": 5, "paper": 5},
+    minutes={"smoke": 0.1, "cpu": 8, "paper": 8},
     settings=presets(SETTINGS, smoke=SMOKE),
     plan=plan,
     measure=measure,
@@ -460,7 +460,7 @@ STUDY = Study(
             "above that of rotations after 5 and 20 steps (difference)",
             "the common observation that h_a is correlated with W a few steps after training",
             collect(
-                "early", "step {step}, layer {layer}", lambda row: row["alignment"] - row["null"],
+                "early", "step {step}", lambda row: row["alignment"] - row["null"],
                 where=lambda row: row["step"] in (5, 20),
             ),
             lambda above: above > 0,

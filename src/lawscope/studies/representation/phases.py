@@ -159,7 +159,7 @@ def measure(lab: Lab) -> Numbers:
 def of_theorem(
     value: str, where: Callable[[Any], bool]
 ) -> Callable[[Numbers], dict[str, list[float]]]:
-    return collect("theorem", lambda row: ", ".join(row["relations"]), value, where=where)
+    return collect("theorem", "layers", value, where=where)
 
 
 def canonical(numbers: Numbers) -> dict[str, list[float]]:
@@ -228,7 +228,7 @@ STUDY = Study(
     title="Phases: Table 1 on synthetic layers, the master theorem, layers of trained networks",
     source="Ziyin et al. 2024c, Theorem 2 and Table 1",
     paper="each scaling relationship can be a phase; −1 ≤ α, β, δ ≤ 3",
-    minutes={"smoke": 0.1, "cpu": 3, "paper": 3},
+    minutes={"smoke": 0.1, "cpu": 7, "paper": 7},
     settings=presets(SETTINGS, smoke=SMOKE),
     plan=plan,
     measure=measure,

@@ -130,10 +130,15 @@ def look(lab: Lab, training: Training, step: int) -> list[Numbers]:
 
 
 def brief_of(row: Numbers) -> Numbers:
-    """Return what is kept of a layer."""
+    """Return what is kept of a layer; of its alignments the smallest of each side."""
     names = [f"{way}_{what}" for way in WAYS for what in ("exponent", "r2")]
-    names += ["p", "q", "r2_p", "r2_q", "alpha", "phase", "nearest", "raw", "excess"]
-    return {name: row[name] for name in names}
+    names += ["p", "q", "r2_p", "r2_q", "alpha", "phase", "nearest"]
+    return {
+        **{name: row[name] for name in names},
+        "backward": min(row["raw"][name] for name in RELATIONS[:3]),
+        "forward": min(row["raw"][name] for name in RELATIONS[3:]),
+        "forward_excess": min(row["excess"][name] for name in RELATIONS[3:]),
+    }
 
 
 def measure(lab: Lab) -> Numbers:
@@ -158,8 +163,9 @@ def measure(lab: Lab) -> Numbers:
 
 
 def at(
-    when: int, value: Any, which: Callable[[Any], bool] = lambda row: row["module"] in HEADS
-) -> Callable[[Numbers], dict[str, list[Any]]]:
+    when: int, value: Any, which: Callable[[Any], bool] = lambda row: row["module"] in HEADS,
+    label: str = "{module}, layer {layer}",
+) -> Callable[[Numbers], dict[str, list[Any]]]:  # fmt: skip
     """Return a number of the transformers, by module and layer; of heads, all of all seeds.
 
     ``when`` counts the steps looked at: 0 is untrained, −1 the end.
@@ -168,7 +174,7 @@ def at(
     def read(numbers: Numbers) -> dict[str, list[Any]]:
         step = sorted({row["step"] for row in numbers["rows"]})[when]
         return collect(
-            "rows", "{module}, layer {layer}", value,
+            "rows", label, value,
             where=lambda row: row["step"] == step and which(row),
         )(numbers)  # fmt: skip
 
@@ -211,18 +217,25 @@ def trend(numbers: Numbers) -> dict[str, list[float]]:
 
 
 def of_dense(value: Any, trained: bool = True) -> Callable[[Numbers], dict[str, list[Any]]]:
-    return collect(
-        "dense", "{kind}, layer {layer}", value, where=lambda row: row["trained"] == trained
-    )
+    return collect("dense", "{kind}", value, where=lambda row: row["trained"] == trained)
 
 
-def count_names(measured: dict[str, list[str]]) -> str:
-    """Write how often each name occurs, by module, the most frequent first."""
-    found: dict[str, Counter[str]] = {}
-    for label, values in measured.items():
-        found.setdefault(label.rpartition(", layer ")[0], Counter()).update(values)
+def tally(name: Callable[[Any], str]) -> Callable[[Numbers], dict[str, dict[str, int]]]:
+    """Return how often each name occurs at the end, by module, the most frequent first."""
+
+    def read(numbers: Numbers) -> dict[str, dict[str, int]]:
+        found = at(-1, name, lambda row: True)(numbers)
+        counts: dict[str, Counter[str]] = {}
+        for label, names in found.items():
+            counts.setdefault(label.rpartition(", layer ")[0], Counter()).update(names)
+        return {module: dict(each.most_common()) for module, each in counts.items()}
+
+    return read
+
+
+def write_tally(found: dict[str, dict[str, int]]) -> str:
     return "; ".join(
-        f"{module} {', '.join(f'{name} ({n})' for name, n in names.most_common())}"
+        f"{module} {', '.join(f'{name} ({count})' for name, count in names.items())}"
         for module, names in found.items()
     )
 
@@ -284,7 +297,8 @@ def figure(numbers: Numbers) -> Figure:
             axis.plot(numbers_, lines, "-", color=color, lw=1, label=label)
         talk = [TALK.get(n, 1) for n in numbers_]
         axis.plot(numbers_, talk, "x--", color="#1d2126", ms=4, lw=0.7, label="the talk")
-        plain_axis(axis, module, legend=6 if axis is panels[0] else 0, ylim=(-0.2, 6))
+        plain_axis(axis, module, ylim=(-0.2, 6))
+    panels[0].legend(loc="upper right", fontsize=6, frameon=False)
     for axis, name, title in zip(
         panels[6:], ("sorted_exponent", "in_g_exponent"), ("sorted", "H in G's basis"), strict=True
     ):
@@ -306,7 +320,7 @@ STUDY = Study(
     title="Power laws between the spectra of H and G, per head of a transformer",
     source="Ziyin et al. 2024c, figure 3 and section C.8",
     paper="α = 3 in the first layer, 2 in the second, 1 in all layers after it",
-    minutes={"smoke": 0.1, "cpu": 35, "paper": 3000},
+    minutes={"smoke": 0.1, "cpu": 30, "paper": 3000},
     settings=presets(SETTINGS, {**networks.PAPER, **GPT}, SMOKE),
     plan=plan,
     measure=measure,
@@ -332,7 +346,7 @@ STUDY = Study(
         Claim(
             "sorted eigenvalues of H_b and G_b make a line in every head: R² at least 0.9",
             "the spectra of H, G, Z are power-laws of each other when the CRH is violated",
-            at(-1, "sorted_r2"),
+            at(-1, "sorted_r2", label="{module}"),
             lambda r2: r2 >= STRAIGHT,
             figure="figure 3",
         ),
@@ -351,15 +365,15 @@ STUDY = Study(
         ),
         Question(
             "Is R² of sorted eigenvalues at least 0.9 before training?",
-            at(0, "sorted_r2", lambda row: True), yes_or_no(lambda r2: r2 >= STRAIGHT),
+            at(0, "sorted_r2", lambda row: True, "{module}"), yes_or_no(lambda r2: r2 >= STRAIGHT),
         ),
         Question(
             "Is there a matched law (H in the eigenvectors of G: R² at least 0.8)?",
-            at(-1, "in_g_r2", lambda row: True), yes_or_no(lambda r2: r2 >= MATCHED),
+            at(-1, "in_g_r2", lambda row: True, "{module}"), yes_or_no(lambda r2: r2 >= MATCHED),
         ),
         Question(
             "How large is that R² before training?",
-            at(0, "in_g_r2", lambda row: True), medians,
+            at(0, "in_g_r2", lambda row: True, "{module}"), medians,
         ),
         Question(
             "What is its α?", at(-1, "in_g_exponent", lambda row: True), write_modules,
@@ -385,27 +399,27 @@ STUDY = Study(
         ),
         Question(
             "Which heads and layers are in a phase of Table 1?",
-            at(-1, lambda row: row["phase"] or "none", lambda row: True),
-            count_names,
+            tally(lambda row: row["phase"] or "none"),
+            write_tally,
         ),
         Question(
             "Which phase is nearest to those without one?",
-            at(-1, lambda row: row["nearest"] or "none", lambda row: not row["phase"]),
-            count_names,
+            tally(lambda row: row["nearest"] or "none"),
+            write_tally,
         ),
         Question(
             "How large are the three forward alignments of heads (the smallest, raw)?",
-            at(-1, lambda row: min(row["raw"][name] for name in RELATIONS[3:])),
+            at(-1, "forward"),
             write_modules,
         ),
         Question(
             "And over random rotations (the smallest excess)?",
-            at(-1, lambda row: min(row["excess"][name] for name in RELATIONS[3:])),
+            at(-1, "forward_excess"),
             write_modules,
         ),
         Question(
             "How large are the three backward alignments of heads (the smallest, raw)?",
-            at(-1, lambda row: min(row["raw"][name] for name in RELATIONS[:3])),
+            at(-1, "backward"),
             write_modules,
         ),
         Question(

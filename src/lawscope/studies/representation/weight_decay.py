@@ -197,7 +197,7 @@ STUDY = Study(
     title="Weight decay and batch size: compactness and alignment at equal steps and equal loss",
     source="Ziyin et al. 2024c, title of the talk's part",
     paper="Noise + Regularization = Compact Representations",
-    minutes={"smoke": 0.1, "cpu": 8, "paper": 8},
+    minutes={"smoke": 0.1, "cpu": 9, "paper": 9},
     settings=presets(SETTINGS, smoke=SMOKE),
     plan=plan,
     measure=measure,
