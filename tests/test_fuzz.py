@@ -94,6 +94,7 @@ def wrong_value(name):
 # with wrong values for all that it requires.
 VALID = {
     "advise_depth": lambda: {"data": (X, Y), "depths": [2, 3], "seeds": 2, "width": 4, "epochs": 1},
+    "alignment": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "loss": LOSS},
     "ChargeLedger": lambda: _trained(),
     "charges": lambda: {"model": odd_networks.plain(), "example": X},
     "collapse": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},

@@ -127,12 +127,23 @@ class Result:
             beside.unlink()  # of a longer result that was saved here before
         return path
 
-    def plot(self, ax: Axes | None = None, chart: int | str = 0) -> Axes:
-        """Draw a chart of the section, the first by default.
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the first chart of the section.
 
         Args:
             ax: where to draw; a new figure without it.
-            chart: its place in the section, or its title.
+
+        Returns:
+            The axes drawn on.
+        """
+        return self.plot_chart(0, ax)
+
+    def plot_chart(self, chart: int | str, ax: Axes | None = None) -> Axes:
+        """Draw a chart of the section.
+
+        Args:
+            chart: its place in the section, counted from 0, or its title.
+            ax: where to draw; a new figure without it.
 
         Returns:
             The axes drawn on.
@@ -149,7 +160,7 @@ class Result:
         place = titles.index(chart) if chart in titles else chart
         if not isinstance(place, int) or not 0 <= place < len(charts):
             raise LawscopeError(
-                f"chart={chart!r} is not there; there are {', '.join(map(repr, titles))}."
+                f"There is no chart {chart!r}; there are {', '.join(map(repr, titles))}."
             )
         return draw(charts[place], ax)
 

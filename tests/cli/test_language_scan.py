@@ -49,7 +49,13 @@ def test_a_folder_gives_summary_page_and_json(lawscope, language_models, tmp_pat
     assert "arXiv:2408.13442" in page
     saved = json.loads((tmp_path / "lawscope-report" / "run.lawscope.json").read_text())
     assert set(saved["results"]) == {"next_token"}
-    assert set(saved["skipped"]) == {"separation", "collapse", "elasticity", "symmetry"}
+    assert set(saved["skipped"]) == {
+        "separation",
+        "collapse",
+        "elasticity",
+        "symmetry",
+        "alignment",
+    }
     assert sorted(p.name for p in (tmp_path / "lawscope-report").iterdir()) == [
         "report.html", "run.lawscope.json",
     ]  # fmt: skip

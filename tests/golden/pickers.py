@@ -68,7 +68,7 @@ def numbers_of_scan(report):
     found = {
         "control": control,
         "collapse": collapse,
-        "skipped": sorted({*report.skipped} - {"next_token", "elasticity"}),
+        "skipped": sorted({*report.skipped} - {"next_token", "elasticity", "alignment"}),
     }
     return {**found, "separation": numbers_of_separation(report.separation, whole=False)}
 

@@ -7,8 +7,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from scipy.stats import ortho_group
 from tests import cases, language_models
 from torch import nn
@@ -740,29 +738,3 @@ def test_pictures_and_tables_show_every_layer():
     assert len(figure.axes) == 6
     plt.close(figure)
     plt.close(found.plot_phases().figure)
-
-
-def work(rank, folder):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=2)
-    torch.set_num_threads(1)
-    x, y = vectors()
-    batches = list(zip(x.split(10), y.split(10), strict=True))
-    weights = torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64)
-    loss = nn.CrossEntropyLoss(weights)
-    found = ls.alignment(mlp(), batches[rank::2], loss, null=2, progress=False)
-    if rank == 0:
-        found.save(f"{folder}/found.lawscope.json")
-    dist.destroy_process_group()
-
-
-def test_ranks_merge_to_the_numbers_of_one_process(tmp_path):
-    mp.spawn(work, (tmp_path,), nprocs=2)
-    merged = ls.load(tmp_path / "found.lawscope.json")
-    weights = torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64)
-    alone = ls.alignment(mlp(), [vectors()], nn.CrossEntropyLoss(weights), null=2)
-    for ours, theirs in zip(merged.layers, alone.layers, strict=True):
-        assert ours.rows == theirs.rows == 60
-        assert ours.excess == pytest.approx(theirs.excess)
-        assert ours.cross.decay == pytest.approx(theirs.cross.decay)
-        for name, ends in theirs.interval.items():
-            assert ours.interval[name] == pytest.approx(ends)

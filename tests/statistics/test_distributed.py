@@ -21,6 +21,8 @@ from lawscope.zoo.networks.language import gpt
 
 WORLD = 2
 LOSS = nn.CrossEntropyLoss()
+# The ranks meet other classes first, by which the weights of samples are measured.
+WEIGHTED = nn.CrossEntropyLoss(torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64))
 STRATEGIES = ("held", "scatter", "two-pass")
 TASKS = {"causal": {}, "masked": {"task": "masked", "mask_token": 39, "special_tokens": [0]}}
 
@@ -69,6 +71,14 @@ def elasticity_numbers(found):
     return [*ends, found.accuracy, *found.counts, *found.classwise.ravel()]
 
 
+def alignment_numbers(found):
+    return [
+        number
+        for layer in found.layers
+        for number in (*layer.excess.values(), *sum(layer.interval.values(), ()), layer.cross.decay)
+    ]
+
+
 def measure_classes(rank, answers):
     model, x, y = classifier()
     # Shards of different sizes, and the first rank never meets class 3.
@@ -86,6 +96,8 @@ def measure_classes(rank, answers):
         answers["collapse", kind] = collapse_numbers(found), population_numbers(found.population)
     found = ls.elasticity(model, [(x, y)], LOSS, distributed=True)
     answers["elasticity"] = elasticity_numbers(found)
+    found = ls.alignment(model, list(zip(x.split(50), y.split(50), strict=True)), WEIGHTED, null=2)
+    answers["alignment"] = alignment_numbers(found)
     # Few classes on the first rank, many on the second: the folds are those of all classes.
     model, x, y = many_classes()
     mine = (y < 5) == (rank == 0)
@@ -192,6 +204,13 @@ def check_elasticity(ranks):
         assert answers["elasticity"] == pytest.approx(alone, rel=1e-6)
 
 
+def check_alignment(ranks):
+    model, x, y = classifier()
+    alone = alignment_numbers(ls.alignment(model, (x, y), WEIGHTED, null=2))
+    for answers in ranks:
+        assert answers["alignment"] == pytest.approx(alone, rel=1e-6, abs=1e-9)
+
+
 def check_text(ranks):
     ids = language_model()[1]
     for task, text in (("causal", ids), ("masked", ids[:41])):
@@ -222,6 +241,7 @@ def test_two_processes_answer_as_one(tmp_path):
     check_fuzziness(ranks)
     check_collapse(ranks)
     check_elasticity(ranks)
+    check_alignment(ranks)
     check_text(ranks)
     # A control that fails on one rank is left out on all.
     check_controls(ranks)

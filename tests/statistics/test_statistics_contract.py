@@ -138,13 +138,13 @@ CASES = {
     ),
     "fold moments": Case(
         lambda: FoldMoments(DIM, 4),
-        lambda: FoldMoments(DIM, 3),
+        lambda: FoldMoments(DIM, 5),
         1e-5,
         1,
         lambda d: folded(d)[:2],
     ),
     "fold moments, of pairs": Case(
-        lambda: FoldMoments(DIM, 4, 2), lambda: FoldMoments(DIM, 4), 1e-5, 1, folded
+        lambda: FoldMoments(DIM, 4, 2), lambda: FoldMoments(DIM, 5, 2), 1e-5, 1, folded
     ),
 }
 every_statistic = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -274,8 +274,8 @@ def test_other_settings_are_refused(case):
 def test_an_update_that_failed_half_way_is_not_forgotten(case, monkeypatch):
     stat = case.feed(case.make(), WHOLE[:100])
     with monkeypatch.context() as patch:
-        for name in ("index_add_", "clone", "outer"):
-            patch.setattr(torch.Tensor, name, lambda *_: 1 / 0)
+        for name in ("index_add_", "clone", "outer", "addr_"):
+            patch.setattr(torch.Tensor, name, lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             case.feed(stat, WHOLE[100:])
     for act in (stat.compute, stat.state_dict, lambda: case.make().merge(stat)):

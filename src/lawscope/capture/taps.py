@@ -303,8 +303,9 @@ class Reader(TorchFunctionMode):
     def _rows(self, tap: Tap, tensor: Tensor) -> Tensor:
         """Return activations, or gradients, as the rows that a tap asks for."""
         station, batch = tap.station, self.batch
-        if tap.rows == "raw" and tap.what == "input" and not tensor.is_complex():
-            return tensor  # of an embedding, say
+        whole = not (tensor.is_floating_point() or tensor.is_complex())
+        if tap.rows == "raw" and tap.what == "input" and whole:
+            return tensor  # as an embedding reads it
         if not tensor.is_floating_point():
             kind = "complex" if tensor.is_complex() else "integer"
             raise LawscopeError(

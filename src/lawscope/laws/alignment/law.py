@@ -28,7 +28,7 @@ from lawscope.whole_number import MOST_FOLDS
 def _check_layers(layers: Any) -> str | list[str] | None:
     if layers is None or isinstance(layers, str):
         return layers
-    if not is_list(layers) or not layers or not all(isinstance(name, str) for name in layers):
+    if not is_list(layers) or not len(layers) or not all(isinstance(name, str) for name in layers):
         raise LawscopeError(
             f"layers={layers!r} is not known; give a glob or a list of names of layers with a "
             "weight matrix, or None for all but embeddings and the head."

@@ -367,9 +367,14 @@ class AlignmentObserver(LawObserver[Alignment]):
         """Return what the directions of a wide layer hold; None of a layer that has all."""
         if sums.frame is WHOLE:
             return None
-        directions = tuple(len(sums.sums[name].mean[0]) for name in ("inputs", "gradients"))
-        shares = (sums.count_held(name) for name in ("inputs", "gradients"))
-        return Held(*directions, 1 - sums.frame.lost(weight), *shares)
+        inputs, gradients = (len(sums.sums[n].mean[0]) for n in ("inputs", "gradients"))
+        return Held(
+            inputs=inputs,
+            outputs=gradients,
+            weight=1 - sums.frame.lost(weight),
+            representation=sums.count_held("inputs"),
+            gradient=sums.count_held("gradients"),
+        )
 
     def _initial_weights(self) -> list[Tensor | None]:
         """Return κW₀ of every layer, None where nothing is to be taken from W."""
@@ -415,7 +420,8 @@ class AlignmentObserver(LawObserver[Alignment]):
             intervals = "" if self.folds >= LEAST_FOLDS else ", without intervals"
             sentences.append(
                 f"The moments were kept in {many(self.folds, 'fold')} instead of "
-                f"{self.settings.folds} to stay within memory={size_text(self.settings.memory)}"
+                f"{self.settings.folds} to stay within "
+                f"memory={size_text(int(self.settings.memory))}"
                 f"{intervals}; raise memory= for all of them."
             )
         if heads > MOST_HEADS and not split and self.settings.heads is None:

@@ -14,6 +14,7 @@ from lawscope.precision import without_autocast
 NEAR = 1e-3  # how far a row of the gradient may be from that of its sample alone, of its length
 NEAR_HALF = 5e-2  # the same in half precision
 SUM = 1e-5  # how far from 1 the weight of a sample beside another is in a sum, at most
+CHECKED = 8  # every so many batches a weight that is known is looked at again
 ROUNDING = 1e3  # times the precision: gradients that are so small may be rounding
 
 
@@ -49,6 +50,8 @@ class Reduction:
         self.samples, self.weight = 0, 0.0
         self.reference: Sample | None = None
         self.latest = 1.0
+        self.batches = 0
+        self.known: dict[int, float | None] = {}  # weights by label
 
     @property
     def unit(self) -> float:
@@ -88,7 +91,7 @@ class Reduction:
             )
         if self.reference is None:
             self.reference = sample
-        weight = self.weigh(sample, alone)
+        weight = self._look_up(sample, alone)
         self.samples += len(output)
         if weight is None:
             self.latest = 1 / ratio[0]
@@ -101,6 +104,17 @@ class Reduction:
         self.weight += weight / plain[0]
         self.latest = weight / ratio[0]
         return self.latest
+
+    def _look_up(self, sample: Sample, alone: Tensor) -> float | None:
+        """Return mᵢ/m₀, in most batches that of an earlier sample with the same label."""
+        self.batches += 1
+        label = sample.label
+        if label is None or label.numel() != 1 or label.is_floating_point():
+            return self.weigh(sample, alone)
+        key = int(label)
+        if key not in self.known or self.batches % CHECKED == 0:
+            self.known[key] = self.weigh(sample, alone)
+        return self.known[key]
 
     def weigh(self, sample: Sample, alone: Tensor | None = None) -> float | None:
         """Return mᵢ/m₀ of a sample; None where the loss is a sum."""

@@ -205,12 +205,12 @@ class Alignment(LawResult):
 
         figure, axes = plt.subplots(2, 3, figsize=(12, 7), layout="constrained")
         for place, ax in enumerate(axes.flat):
-            self.plot(ax, chart=1 + place)  # after the excess of all
+            self.plot_chart(1 + place, ax)  # after the excess of all
         return figure
 
     def plot_phases(self, ax: Axes | None = None) -> Axes:
         """Draw (p, q) of every layer among the phases."""
-        return self.plot(ax, chart=1 + len(RELATIONS))
+        return self.plot_chart(1 + len(RELATIONS), ax)
 
     def section(self) -> Section:
         from lawscope.laws.alignment.section import section_of

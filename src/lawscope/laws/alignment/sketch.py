@@ -62,4 +62,5 @@ def find_directions(weight: Tensor, most: int) -> Tensor:
         basis = torch.linalg.qr(W.T @ (W @ basis))[0]
     # Of the directions found the leading ones, by the singular values of W among them.
     _, _, turned = torch.linalg.svd(W @ basis, full_matrices=False)
-    return basis @ turned[:most].T
+    leading: Tensor = basis @ turned[:most].T
+    return leading
