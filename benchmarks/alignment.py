@@ -20,7 +20,7 @@ from lawscope.data.source import Source
 from lawscope.laws.alignment.law import ALIGNMENT
 from lawscope.zoo.networks.language import gpt
 
-REPEATS = 5
+REPEATS = 3
 EVERY = {1: 1.6, 10: 1.15}
 FEW, MANY = 2_000, 40_000
 LOSS = nn.functional.cross_entropy
@@ -49,17 +49,17 @@ def mlp_step(every: int, bar: float) -> Row:
 
 
 def transformer_step(every: int, bar: float) -> Row:
-    """AdamW on six blocks of width 256, batches of 16 × 128 tokens."""
+    """AdamW on six blocks of width 256, batches of 8 × 128 tokens."""
     torch.manual_seed(0)
     model = gpt(vocabulary=256, width=256, depth=6, heads=4, context=128)
-    x = torch.randint(0, 256, (16, 128))
+    x = torch.randint(0, 256, (8, 128))
 
     def loss(logits: Tensor, labels: Tensor | None) -> Tensor:
         assert labels is not None
         return LOSS(logits.flatten(0, 1), labels.flatten())
 
-    name = "transformer 6x256, 16x128 tokens"
-    return compare(name, model, x, x.roll(-1, 1), loss, every, bar, steps=20)
+    name = "transformer 6x256, 8x128 tokens"
+    return compare(name, model, x, x.roll(-1, 1), loss, every, bar, steps=10)
 
 
 def compare(
