@@ -228,7 +228,7 @@ def test_synthetic_layers_are_classified(name):
     assert (fit.p, fit.q) == pytest.approx(theory.PHASES[name].point, abs=1e-8)
     assert fit.commutator_h == pytest.approx(0, abs=1e-6)
     assert fit.directions == 20
-    label = theory.classify(
+    label = theory.PHASES.classify(
         fit.p, fit.q, fit.r2_p, fit.r2_q,
         commutator_h=fit.commutator_h, commutator_g=fit.commutator_g,
     )  # fmt: skip
@@ -247,7 +247,7 @@ def test_noise_keeps_the_label_and_rotation_loses_it(name):
 
     def label(*case):
         fit = theory.fit_exponents(*case)
-        return theory.classify(
+        return theory.PHASES.classify(
             fit.p, fit.q, fit.r2_p, fit.r2_q,
             commutator_h=fit.commutator_h, commutator_g=fit.commutator_g,
         )  # fmt: skip
@@ -300,7 +300,7 @@ def test_exponents_are_lines_of_numpy():
     ],
 )
 def test_no_phase_comes_with_the_reason(arguments, says):
-    label = theory.classify(*arguments)
+    label = theory.PHASES.classify(*arguments)
     assert label.phase is None
     with pytest.raises(AssertionError, match=says):
         raise AssertionError(label.reason)
@@ -308,8 +308,8 @@ def test_no_phase_comes_with_the_reason(arguments, says):
 
 def test_a_zero_exponent_is_judged_by_the_commutator():
     near = {"commutator_h": 0.1, "commutator_g": 0.1}
-    assert theory.classify(0.1, 0.1, 0.1, 0.1, **near).phase == "9"
-    far = theory.classify(0.1, 0.1, 0.1, 0.1, commutator_h=0.1, commutator_g=0.5)
+    assert theory.PHASES.classify(0.1, 0.1, 0.1, 0.1, **near).phase == "9"
+    far = theory.PHASES.classify(0.1, 0.1, 0.1, 0.1, commutator_h=0.1, commutator_g=0.5)
     assert far.phase is None
     assert "G_b is flat along W but does not commute with Z: 0.5" in far.reason
 
@@ -484,8 +484,8 @@ def test_mistakes_in_a_layer_are_sentences(call, mistake):
         (lambda: theory.effective_rank99(np.zeros((2, 2))), r"H is zero"),
         (lambda: theory.make_layer("10", 8, 0), r"phase='10' is unknown"),
         (lambda: theory.make_layer("4", 3, 0), r"d=3 leaves no spectrum"),
-        (lambda: theory.classify(math.nan, 1, 1, 1), r"must be a row of finite"),
-        (lambda: theory.classify(1, 1, 2, 1), r"r2_p is 2; an R² is at most 1"),
+        (lambda: theory.PHASES.classify(math.nan, 1, 1, 1), r"must be a row of finite"),
+        (lambda: theory.PHASES.classify(1, 1, 2, 1), r"r2_p is 2; an R² is at most 1"),
         (lambda: theory.make_related_layer(["RGA"], 8, 0), r"'RGA' is not an alignment"),
         (lambda: theory.find_implied(["forward"]), r"'forward' is not an alignment"),
         (lambda: theory.einstein_diffusion(1, 1, 2), r"friction·step is 2"),
@@ -511,3 +511,10 @@ def test_a_side_of_one_unit_is_left_out():
     found = theory.compute_alignments(*layer(1, 4))
     assert list(found) == list(NAMES[:3])
     assert set(theory.compute_null(*layer(1, 4))) == set(found)
+
+
+def test_the_table_of_phases_as_a_frame():
+    frame = theory.PHASES.table().set_index("phase")
+    assert len(frame) == len(theory.PHASES) == 12
+    assert list(frame.loc["5", ["p", "q", "α"]]) == [1, 2, 1.0]
+    assert frame.loc["6", "α"] == 3

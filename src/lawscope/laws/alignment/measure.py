@@ -13,9 +13,9 @@ from lawscope.errors import LawscopeError
 from lawscope.laws.population import jackknife
 from lawscope.statistics.fold_moments import FoldedMoments
 from lawscope.theory.representation import (
+    PHASES,
     RELATIONS,
     Exponents,
-    classify,
     compute_alignments,
     compute_excess,
     compute_null,
@@ -321,7 +321,7 @@ def find_phase(parts: Matrices) -> tuple[Exponents | None, PhaseOf]:
         found = fit_exponents(parts.acting, parts.H_a, parts.G_b)
     except LawscopeError as error:
         return None, NO_PHASE._replace(reason=str(error))
-    label = classify(
+    label = PHASES.classify(
         found.p,
         found.q,
         found.r2_p,

@@ -63,10 +63,10 @@ def plan(settings: Any) -> list[Training]:
 
 def synthesise(name: str, seed: int) -> Numbers:
     """Return what is found on a synthetic layer of a phase."""
-    from lawscope.theory.representation import classify, fit_exponents, make_layer
+    from lawscope.theory.representation import PHASES, fit_exponents, make_layer
 
     fit = fit_exponents(*make_layer(name, UNITS, seed))
-    label = classify(
+    label = PHASES.classify(
         fit.p, fit.q, fit.r2_p, fit.r2_q,
         commutator_h=fit.commutator_h, commutator_g=fit.commutator_g,
     )  # fmt: skip
@@ -115,12 +115,12 @@ def rotate(seed: int) -> Numbers:
     """Return the label of a layer whose H and G have nothing to do with W."""
     from scipy.stats import ortho_group
 
-    from lawscope.theory.representation import classify, fit_exponents, make_layer
+    from lawscope.theory.representation import PHASES, fit_exponents, make_layer
 
     W, H_a, G_b = make_layer("8", UNITS, seed)
     P, Q = (ortho_group.rvs(UNITS, random_state=1000 * seed + i) for i in (1, 2))
     fit = fit_exponents(W, Q @ H_a @ Q.T, P @ G_b @ P.T)
-    label = classify(
+    label = PHASES.classify(
         fit.p, fit.q, fit.r2_p, fit.r2_q,
         commutator_h=fit.commutator_h, commutator_g=fit.commutator_g,
     )  # fmt: skip

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import null_space
@@ -25,6 +26,9 @@ from lawscope.errors import LawscopeError
 from lawscope.theory.arguments import read_array
 from lawscope.theory.representation.alignments import RELATIONS
 from lawscope.whole_number import whole_number
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # a·p + b·q = c of every relation.
 _LINES = {
@@ -81,10 +85,84 @@ class Label:
     reason: str
 
 
+class PhaseTable(dict[str, Phase]):
+    """Table 1 of Ziyin et al. (2024c): the phases by name, and what measured exponents say."""
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per phase: the alignments that define it, exponents p, q and α."""
+        import pandas as pd
+
+        rows = [
+            (each.name, ", ".join(each.relations), *(each.point or (None, None)), each.alpha)
+            for each in self.values()
+        ]
+        return pd.DataFrame(rows, columns=["phase", "alignments", "p", "q", "α"])
+
+    def classify(
+        self,
+        p: float,
+        q: float,
+        r2_p: float,
+        r2_q: float,
+        *,
+        commutator_h: float | None = None,
+        commutator_g: float | None = None,
+    ) -> Label:
+        """Name the phase of measured exponents, or say why there is none.
+
+        A phase needs a distance below 0.3 in the (p, q) plane and, for each exponent, R² above
+        0.7. An exponent of the phase that is 0 has no R² to speak of: there the moment must commute
+        with Z, a commutator below 0.2, which tells a flat spectrum from a moment that has nothing
+        to do with W.
+
+        Args:
+            p: of H_a ~ z^p.
+            q: of G_b ~ z^q.
+            r2_p: R² of p.
+            r2_q: R² of q.
+            commutator_h: of H_a with WᵀW, as ``fit_exponents`` gives it.
+            commutator_g: of G_b with WWᵀ.
+
+        Returns:
+            The phase, or None with the reason, and the nearest one with its distance.
+
+        Raises:
+            LawscopeError: not finite numbers, or an R² above 1.
+
+        Example:
+            >>> PHASES.classify(1.1, 0.9, 0.95, 0.9).phase
+            '8'
+            >>> PHASES.classify(1.1, 0.9, 0.95, 0.4).reason
+            'G_b follows no power of z: R² = 0.4, not above 0.7'
+        """
+        point = read_array("(p, q)", [p, q], 1)
+        for name, value in (("r2_p", r2_p), ("r2_q", r2_q)):
+            if not read_array(name, value, 0) <= 1:
+                raise LawscopeError(f"{name} is {value:g}; an R² is at most 1.")
+        points = {each.name: each.point for each in self.values() if each.point is not None}
+        distances = {name: math.dist(point, place) for name, place in points.items()}
+        nearest = min(distances, key=lambda name: distances[name])
+        distance = distances[nearest]
+        reasons = [
+            _find_fault(*each)
+            for each in (
+                ("H_a", points[nearest][0], r2_p, commutator_h),
+                ("G_b", points[nearest][1], r2_q, commutator_g),
+            )
+        ]
+        if distance >= MOST_DISTANCE:
+            reasons.append(
+                f"({p:.2g}, {q:.2g}) is {distance:.2g} from phase {nearest}, not below "
+                f"{MOST_DISTANCE}"
+            )
+        reason = "; ".join(filter(None, reasons))
+        return Label(None if reason else nearest, nearest, distance, reason)
+
+
 _BACK, _FORWARD = RELATIONS[:3], RELATIONS[3:]
 
-PHASES = {
-    phase.name: phase
+PHASES = PhaseTable(
+    (phase.name, phase)
     for phase in (
         Phase("CRH", RELATIONS, None),
         Phase("backward CRH", _BACK, (1, 0)),
@@ -99,7 +177,7 @@ PHASES = {
         Phase("8", ("backward RWA", "forward GWA"), (1, 1)),
         Phase("9", ("backward GWA", "forward RWA"), (0, 0)),
     )
-}
+)
 
 
 def find_relations(p: float, q: float, tolerance: float = 1e-9) -> tuple[str, ...]:
@@ -152,64 +230,6 @@ def find_implied(relations: Iterable[str]) -> tuple[str, ...]:
     rows = _read_relations(relations)
     rank = _rank(rows)
     return tuple(name for name, line in _LINES.items() if _rank([*rows, line]) == rank)
-
-
-def classify(
-    p: float,
-    q: float,
-    r2_p: float,
-    r2_q: float,
-    *,
-    commutator_h: float | None = None,
-    commutator_g: float | None = None,
-) -> Label:
-    """Name the phase of measured exponents, or say why there is none.
-
-    A phase needs a distance below 0.3 in the (p, q) plane and, for each exponent, R² above 0.7. An
-    exponent of the phase that is 0 has no R² to speak of: there the moment must commute with Z,
-    a commutator below 0.2, which tells a flat spectrum from a moment that has nothing to do with W.
-
-    Args:
-        p: of H_a ~ z^p.
-        q: of G_b ~ z^q.
-        r2_p: R² of p.
-        r2_q: R² of q.
-        commutator_h: of H_a with WᵀW, as ``fit_exponents`` gives it.
-        commutator_g: of G_b with WWᵀ.
-
-    Returns:
-        The phase, or None with the reason, and the nearest one with its distance.
-
-    Raises:
-        LawscopeError: not finite numbers, or an R² above 1.
-
-    Example:
-        >>> classify(1.1, 0.9, 0.95, 0.9).phase
-        '8'
-        >>> classify(1.1, 0.9, 0.95, 0.4).reason
-        'G_b follows no power of z: R² = 0.4, not above 0.7'
-    """
-    point = read_array("(p, q)", [p, q], 1)
-    for name, value in (("r2_p", r2_p), ("r2_q", r2_q)):
-        if not read_array(name, value, 0) <= 1:
-            raise LawscopeError(f"{name} is {value:g}; an R² is at most 1.")
-    points = {each.name: each.point for each in PHASES.values() if each.point is not None}
-    distances = {name: math.dist(point, place) for name, place in points.items()}
-    nearest = min(distances, key=lambda name: distances[name])
-    distance = distances[nearest]
-    reasons = [
-        _find_fault(*each)
-        for each in (
-            ("H_a", points[nearest][0], r2_p, commutator_h),
-            ("G_b", points[nearest][1], r2_q, commutator_g),
-        )
-    ]
-    if distance >= MOST_DISTANCE:
-        reasons.append(
-            f"({p:.2g}, {q:.2g}) is {distance:.2g} from phase {nearest}, not below {MOST_DISTANCE}"
-        )
-    reason = "; ".join(filter(None, reasons))
-    return Label(None if reason else nearest, nearest, distance, reason)
 
 
 def make_layer(
