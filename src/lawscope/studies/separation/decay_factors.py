@@ -139,4 +139,5 @@ STUDY = family.he_su_study(
         Question("By how much does each factor move ρ (range of log ρ)?", effects, medians),
     ),
     figure=figure,
+    departures=dict.fromkeys(("cpu", "paper"), family.NEAR),
 )  # fmt: skip
