@@ -397,6 +397,7 @@ COMMANDS = {
     "study show": ["separation/depth"],
     "study figure": ["separation/depth"],
     "study judge": ["deep.json"],
+    "study keep": ["deep.json"],
     "study status": [],
     "study gc": [],
     "elastic fit": ["means.npz", "--window", "5"],
