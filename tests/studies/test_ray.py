@@ -83,7 +83,9 @@ def test_a_worker_lost_in_mid_training_is_retried(toys):
     assert driver.returncode == 0, err
     outcome = json.loads(out)
     assert outcome["status"] == "done"
-    assert outcome["said"] == ["A worker was lost; its job is begun again."]
+    expected, *said = outcome["said"]
+    assert expected.startswith("1 study at paper: about ")
+    assert said == ["A worker was lost; its job is begun again."]
     assert outcome["heard"] >= 2
     assert len(list((toys / "store/entries").iterdir())) == 12
     assert (toys / "out/toy/slow.paper.json").exists()
