@@ -44,13 +44,14 @@ def judge(layers: Sequence[LayerAlignment]) -> tuple[Verdict, str]:
     few = [layer for layer in known if not layer.enough]
     if few:
         least = max(max(layer.inputs, layer.outputs) for layer in few)
+        rows = min(layer.rows for layer in few)
         return "cannot be told", (
-            f"{many(min(layer.rows for layer in few), 'row')} are fewer than the dimensions of "
+            f"{many(rows, 'row')} {'is' if rows == 1 else 'are'} fewer than the dimensions of "
             f"{count(len(few))} of {of}; at least {count(least)} are needed{beside}"
         )
     return "cannot be told", (
-        f"all six alignments certainly hold in {count(len(whole))} of {of} and certainly not in "
-        f"{count(len(failed))}{beside}"
+        f"of {of}, all six alignments certainly hold in {count(len(whole)) if whole else 'none'}, "
+        f"and one certainly fails in {count(len(failed)) if failed else 'none'}{beside}"
     )
 
 
