@@ -36,10 +36,12 @@ def judge(layers: Sequence[LayerAlignment]) -> tuple[Verdict, str]:
         return "holds", f"all six alignments hold in {count(len(whole))} of {of}{beside}"
     if 2 * len(failed) >= len(known):
         most = max(failed, key=lambda layer: len(layer.certain))
-        which = join_words(list(most.certain)) or "none of the six"
+        best = "none certainly holds in any of them"
+        if most.certain:
+            best = f"most hold in '{most.name}' ({join_words(list(most.certain))})"
         return "does not hold", (
             f"in {count(len(failed))} of {of} an alignment is certainly no more than random "
-            f"rotations leave; most hold in '{most.name}' ({which}){beside}"
+            f"rotations leave; {best}{beside}"
         )
     few = [layer for layer in known if not layer.enough]
     if few:
