@@ -103,6 +103,39 @@ def test_gradients_are_those_of_single_samples(loss, term, size):
         np.testing.assert_allclose(found.layer(name).matrices.cross, C, rtol=1e-6, atol=1e-12)
 
 
+def test_an_output_may_be_one_number_for_each_sample():
+    model, (x, y) = nn.Sequential(*mlp()[:3], nn.Linear(7, 1).double(), nn.Flatten(0)), vectors()
+    y, loss = (y > 1).double(), nn.BCEWithLogitsLoss()
+    found = ls.alignment(model, (x, y), loss, **ALL)
+    expected = each_sample(model, x, y, loss)
+    for ours, theirs in zip(moments_of(found, "2"), expected["2"], strict=True):
+        np.testing.assert_allclose(ours, second(theirs), rtol=1e-6, atol=1e-12)
+
+
+class Attending(nn.Module):
+    """Attention beside a residual branch, so that queries send back little of the gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(10, 24), nn.Linear(24, 4)
+        self.attention = nn.MultiheadAttention(24, 4, batch_first=True)
+
+    def forward(self, x):
+        h = self.first(x)
+        return self.last((h + self.attention(h, h, h, need_weights=False)[0]).mean(dim=1))
+
+
+def test_queries_of_an_untrained_network_align_as_random_rotations_do():
+    torch.manual_seed(0)
+    model, x, y = Attending().double(), torch.randn(200, 6, 10).double(), torch.arange(200) % 4
+    found = ls.alignment(model, (x, y), nn.CrossEntropyLoss(), heads=False)
+    for name in ("attention.q", "attention.k"):
+        layer = found.layer(name)
+        assert layer.measured == ("G_a",)
+        null = layer.null["backward GWA"]
+        assert abs(layer.raw["backward GWA"] - null.mean) < 4 * null.sd
+
+
 def test_weights_of_classes_and_ignored_labels_are_undone():
     """The mean weight of the samples is 1, whatever the batches."""
     model, (x, y) = mlp(), vectors()
@@ -515,7 +548,7 @@ def numbers(found):
 
 def test_few_samples_and_spectra_of_rank_one_are_said():
     (x, y) = vectors()
-    with pytest.warns(ls.LawscopeWarning, match="fewer rows were seen than it has dimensions"):
+    with pytest.warns(ls.LawscopeWarning, match="fewer rows were seen than they have dimensions"):
         few = ls.alignment(mlp(), [(x[:5], y[:5])], mean_of)
     assert few.verdict == "cannot be told"
     assert "5 rows are fewer than the dimensions of 2 of 2 layers" in few.reason

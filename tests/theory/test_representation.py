@@ -108,6 +108,26 @@ def test_the_null_is_that_of_rotated_moments(shape, measure):
         assert sd == pytest.approx(brute.std(), rel=0.5 if few < 100 else 0.25, abs=1e-12)
 
 
+def test_what_others_send_back_is_rotated_by_itself_in_the_null():
+    W, H_a, G_b = layer(6, 8)
+    factor = np.random.default_rng(4).normal(size=(8, 8))
+    others = factor @ factor.T
+    G_a = W.T @ G_b @ W + others
+    rng = np.random.default_rng(0)
+    samples = []
+    for _ in range(300):
+        Q, R = ortho_group.rvs(8, random_state=rng), ortho_group.rvs(8, random_state=rng)
+        P = ortho_group.rvs(6, random_state=rng)
+        G = P @ G_b @ P.T
+        back = W.T @ G @ W + R @ others @ R.T
+        samples.append(theory.compute_alignments(W, Q @ H_a @ Q.T, G, G_a=back))
+    null = theory.compute_null(W, H_a, G_b, G_a=G_a, draws=300)
+    for name, (mean, sd) in null.items():
+        brute = np.array([each[name] for each in samples])
+        assert mean == pytest.approx(brute.mean(), abs=4.5 * brute.std() * math.sqrt(2 / 300))
+        assert sd == pytest.approx(brute.std(), rel=0.25)
+
+
 @pytest.mark.parametrize("measure", ["pearson", "cosine"])
 def test_what_was_learned_takes_the_place_of_the_weight_in_z(measure):
     W, H_a, G_b = layer(6, 8)

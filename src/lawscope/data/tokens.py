@@ -211,6 +211,22 @@ def are_tokens(batch: Batch) -> bool:
     return isinstance(ids, Tensor) and ids.dim() == 2 and _holds_integers(ids)
 
 
+def are_unlabelled_tokens(batch: Batch) -> bool:
+    """Return whether a batch is a text whose labels are missing or its own ids, not yet shifted.
+
+    Such ids as labels are those that language models shift themselves, −100 where there is none.
+    """
+    if not are_tokens(batch):
+        return False
+    labels = batch.labels
+    if labels is None:
+        return True
+    ids = batch.kwargs.get("input_ids")
+    if not isinstance(ids, Tensor) or labels.shape != ids.shape:
+        return False
+    return bool(((labels == ids) | (labels == -100)).all())
+
+
 def _ids(found: Any) -> Tensor:
     ids = map_tensors(found, lambda t: t)
     if not isinstance(ids, Tensor) or not _holds_integers(ids) or ids.dim() not in (1, 2):

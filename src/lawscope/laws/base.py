@@ -117,6 +117,11 @@ class Settings:
         check_names(given, [f.name for f in dataclasses.fields(cls)], f"{law} has no")
         return cls(**given)
 
+    @property
+    def takes_targets(self) -> bool:
+        """Whether the next tokens of a text can be the labels of its loss."""
+        return False
+
     def open_tokens(self, data: Any, config: Any) -> Source:
         """Return the data as a source of tokens, for a law that needs them."""
         return TokenSource(data, config)

@@ -15,7 +15,7 @@ from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Session
 from lawscope.data.batches import Batch, as_batch
 from lawscope.data.source import Source
-from lawscope.data.tokens import are_tokens
+from lawscope.data.tokens import are_tokens, are_unlabelled_tokens
 from lawscope.errors import LawscopeError, NoDataError
 from lawscope.laws.base import Law, Settings
 from lawscope.statistics.distributed import agree, gathered
@@ -26,11 +26,19 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function in a process
 
 
 def open_source(model: nn.Module, loader: Any, laws: Wanted) -> Source:
-    """Return the data as a source: of token ids where a law reads tokens and the data is such."""
+    """Return the data as a source: of token ids where a law reads tokens and the data is such.
+
+    Laws that take a loss and no labels of their own have the next tokens as labels, where a text
+    has none.
+    """
     if isinstance(loader, Source):
         return loader
     readers = [settings for law, settings in laws.values() if "tokens" in law.needs]
-    if len(readers) < len(laws):
+    learners = [settings for law, settings in laws.values() if settings.takes_targets]
+    is_text = are_tokens
+    if not readers and len(learners) == len(laws):
+        readers, is_text = learners, are_unlabelled_tokens
+    if is_text is are_unlabelled_tokens or len(readers) < len(laws):
         first: Batch | None = None
         if readers and isinstance(loader, Iterator):
             raw = list(itertools.islice(loader, 1))
@@ -38,9 +46,9 @@ def open_source(model: nn.Module, loader: Any, laws: Wanted) -> Source:
             loader = itertools.chain(raw, loader)
         elif readers and isinstance(loader, Tensor | Mapping):
             first = as_batch(loader)
-        if first is None or not are_tokens(first):
+        if first is None or not is_text(first):
             source = Source(loader)
-            if not readers or not are_tokens(source.peek()):
+            if not readers or not is_text(source.peek()):
                 return source
     return readers[0].open_tokens(loader, getattr(unwrap(model), "config", None))
 

@@ -139,6 +139,10 @@ class AlignmentSettings(Settings):
     )
     distributed: bool | None = option(None, DISTRIBUTED)
 
+    @property
+    def takes_targets(self) -> bool:
+        return self.gradient == "loss"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.subtract_initial is not None and self.kappa is None:
@@ -176,7 +180,8 @@ def alignment(
 
     Args:
         model: any module; left as found, in eval mode by default.
-        loader: batches; labels are needed only if the loss needs them.
+        loader: batches; labels are needed only if the loss needs them. Of a text without labels,
+            or with ids as labels, the loss gets the logits (n, V) and the next tokens (n,).
         loss: of outputs and labels, as in training; a mean or a sum over samples or tokens, which
             is found by evaluating it. Not needed with ``gradient="output"``.
         **settings: the settings below.

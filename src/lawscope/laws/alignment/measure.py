@@ -55,7 +55,8 @@ NO_LAW = PowerLaw(math.nan, math.nan)
 class Moments:
     """What was gathered of one layer, or of one head of it.
 
-    ``outputs`` and ``sent_back`` are H_b and G_a where they were measured rather than derived.
+    ``outputs`` and ``sent_back`` are H_b and G_a where they were measured rather than derived;
+    ``shared`` says that others read the input too, so that G_a is not of this layer alone.
     """
 
     weight: FloatArray
@@ -67,6 +68,7 @@ class Moments:
     cross: FoldedMoments  # of g_b beside h_a
     outputs: FoldedMoments | None = None
     sent_back: FoldedMoments | None = None
+    shared: bool = False
 
     def select(self, rows: slice, columns: slice) -> Moments:
         """Return the moments of some rows and columns of W, as of a head."""
@@ -85,6 +87,7 @@ class Moments:
             part(self.cross, rows, columns),
             None if self.outputs is None else part(self.outputs, rows, rows),
             None if self.sent_back is None else part(self.sent_back, columns, columns),
+            self.shared,
         )
 
 
@@ -135,14 +138,20 @@ def measure_alignments(parts: Matrices, measure: Measure) -> dict[str, float]:
     return {name: found.get(name, math.nan) for name in RELATIONS}
 
 
-def measure_null(parts: Matrices, measure: Measure, draws: int) -> dict[str, Null]:
-    """Return what random rotations of H_a and G_b leave; of wide layers by fewer draws."""
+def measure_null(
+    parts: Matrices, measure: Measure, draws: int, shared: bool = False
+) -> dict[str, Null]:
+    """Return what random rotations of H_a and G_b leave; of wide layers by fewer draws.
+
+    Where others read the input too, what they add to G_a is rotated by itself.
+    """
     width = max(parts.weight.shape)
     fewer = max(LEAST_DRAWS, round(draws * (PLAIN_WIDTH / width) ** 2))
     found = compute_null(
         parts.weight,
         parts.H_a,
         parts.G_b,
+        G_a=parts.G_a if shared else None,
         change=parts.change,
         draws=min(draws, fewer),
         measure=measure,
@@ -256,7 +265,7 @@ def measure_layer(moments: Moments, *, measure: Measure, draws: int, keep: bool 
     """
     whole = join(moments)
     raw = measure_alignments(whole, measure)
-    null = measure_null(whole, measure, draws)
+    null = measure_null(whole, measure, draws, moments.shared)
     exponents, phase = find_phase(whole)
     Z_b, Z_a = whole.acting @ whole.acting.T, whole.acting.T @ whole.acting
     return Numbers(

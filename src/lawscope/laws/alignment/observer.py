@@ -326,6 +326,7 @@ class AlignmentObserver(LawObserver[Alignment]):
             cross=found["cross"],
             outputs=found.get("outputs"),
             sent_back=found.get("sent back"),
+            shared=layer.shared and not self.unit,  # rows of length 1 do not add
         )
         whole = [(layer.name, slice(None), slice(None))]
         parts = []
@@ -406,9 +407,10 @@ class AlignmentObserver(LawObserver[Alignment]):
         few = [layer for layer in layers if not layer.enough and not layer.missing]
         if few:
             most = max(max(layer.inputs, layer.outputs) for layer in few)
+            has = "it has" if len(few) == 1 else "they have"
             sentences.append(
-                f"Of {name_some([layer.name for layer in few], 4)} fewer rows were seen than it "
-                "has dimensions, where chance aligns a great deal; read the excess, not the raw "
+                f"Of {name_some([layer.name for layer in few], 4)} fewer rows were seen than "
+                f"{has} dimensions, where chance aligns a great deal; read the excess, not the raw "
                 f"numbers, and give {count(most)} rows or more."
             )
         for layer in layers:

@@ -41,7 +41,7 @@ class Reduction:
 
     Attributes:
         samples: N, of the batches with a gradient.
-        weight: Σm of these in units of the reference; NaN of a sum.
+        weight: Σm of these in units of the reference; 0 of a sum.
         reference: the first sample with a gradient.
     """
 
@@ -72,7 +72,7 @@ class Reduction:
         Raises:
             NotApplicableError: the loss joins its samples otherwise.
         """
-        lengths = gradient.flatten(1).to(torch.float64).norm(dim=1)
+        lengths = gradient.reshape(len(gradient), -1).to(torch.float64).norm(dim=1)
         place = int(lengths.argmax())
         if not lengths[place] > 0 or not bool(lengths[place].isfinite()):
             return 1.0  # nothing to scale; what is not finite is found elsewhere

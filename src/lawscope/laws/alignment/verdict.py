@@ -36,21 +36,24 @@ def judge(layers: Sequence[LayerAlignment]) -> tuple[Verdict, str]:
         return "holds", f"all six alignments hold in {count(len(whole))} of {of}{beside}"
     if 2 * len(failed) >= len(known):
         most = max(failed, key=lambda layer: len(layer.certain))
-        which = join_words(list(most.certain)) or "none of the six"
+        best = "none certainly holds in any of them"
+        if most.certain:
+            best = f"most hold in '{most.name}' ({join_words(list(most.certain))})"
         return "does not hold", (
             f"in {count(len(failed))} of {of} an alignment is certainly no more than random "
-            f"rotations leave; most hold in '{most.name}' ({which}){beside}"
+            f"rotations leave; {best}{beside}"
         )
     few = [layer for layer in known if not layer.enough]
     if few:
         least = max(max(layer.inputs, layer.outputs) for layer in few)
+        rows = min(layer.rows for layer in few)
         return "cannot be told", (
-            f"{many(min(layer.rows for layer in few), 'row')} are fewer than the dimensions of "
+            f"{many(rows, 'row')} {'is' if rows == 1 else 'are'} fewer than the dimensions of "
             f"{count(len(few))} of {of}; at least {count(least)} are needed{beside}"
         )
     return "cannot be told", (
-        f"all six alignments certainly hold in {count(len(whole))} of {of} and certainly not in "
-        f"{count(len(failed))}{beside}"
+        f"of {of}, all six alignments certainly hold in {count(len(whole)) if whole else 'none'}, "
+        f"and one certainly fails in {count(len(failed)) if failed else 'none'}{beside}"
     )
 
 

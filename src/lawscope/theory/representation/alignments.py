@@ -133,6 +133,7 @@ def compute_null(
     H_a: ArrayLike,
     G_b: ArrayLike,
     *,
+    G_a: ArrayLike | None = None,
     change: ArrayLike | None = None,
     draws: int = 20,
     measure: Measure = "pearson",
@@ -148,6 +149,8 @@ def compute_null(
         weight: W, shape (d_b, d_a).
         H_a: E[h_a h_aᵀ], shape (d_a, d_a).
         G_b: E[g_b g_bᵀ], shape (d_b, d_b).
+        G_a: measured where others read the input too; what they add to Wᵀ·G_b·W is rotated by
+            itself, since it inherits nothing from W.
         change: as in ``compute_alignments``.
         draws: number of rotations, at least 2.
         measure: as in ``align``.
@@ -168,6 +171,7 @@ def compute_null(
     W, inputs, gradients = read_layer(weight, H_a, G_b)
     _check_measure(measure)
     count = whole_number("draws", draws, 2, "gives no spread")
+    others = None if G_a is None else read_moment("G_a", G_a, len(inputs)) - W.T @ gradients @ W
     rng = np.random.default_rng(whole_number("seed", seed, 0, "is negative", 2**32 - 1))
     U, s, Vt = np.linalg.svd(W)
     # W, what it has learned and the vectors of ones in the singular basis.
@@ -179,7 +183,8 @@ def compute_null(
     samples: dict[str, list[float]] = {}
     for _ in range(count):
         H, G = _rotate(inputs, rng), _rotate(gradients, rng)
-        moments = {"backward": (H, _pass(S.T, G)), "forward": (_pass(S, H), G)}
+        sent_back = _pass(S.T, G) + (0 if others is None else _rotate(others, rng))
+        moments = {"backward": (H, sent_back), "forward": (_pass(S, H), G)}
         for side, (one, other) in moments.items():
             if len(one) == 1:
                 continue

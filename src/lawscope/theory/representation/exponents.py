@@ -191,7 +191,7 @@ def effective_rank99(H: ArrayLike) -> int:
         >>> effective_rank99([[98.0, 0, 0], [0, 1.5, 0], [0, 0, 0.5]])
         2
     """
-    values, _ = _sorted_eigenvalues(read_moment("H", H))
+    values = np.linalg.eigvalsh(read_moment("H", H))[::-1]
     held = np.cumsum(np.maximum(values, 0))
     # Rounding must not ask for one more direction.
     return int(np.searchsorted(held, 0.99 * held[-1] * (1 - 1e-12)) + 1)
