@@ -104,6 +104,12 @@ def test_gradients_are_those_of_single_samples(loss, term, size):
         np.testing.assert_allclose(found.layer(name).matrices.cross, C, rtol=1e-6, atol=1e-12)
 
 
+def test_collapse_is_spoken_of_where_the_layer_that_scores_classes_was_measured():
+    for layers, expected in ((None, False), ("*", True)):
+        found = ls.alignment(mlp(), vectors(), nn.CrossEntropyLoss(), layers=layers)
+        assert any("Neural collapse" in f for f in found.section().findings) is expected
+
+
 def test_the_mlp_of_a_block_has_no_heads():
     """GPT-2 calls its last layer c_proj, as the output of attention beside it."""
     layers = find_linear_layers(Session(language_models.build("gpt2"), Source(gpt2_text())))
