@@ -44,7 +44,7 @@ class FoldedMoments:
             x, y = x - counts @ x / n, y - counts @ y / n
         between = (counts[:, None] * x).T @ y
         # A product with zeros and ones, since selecting folds would copy them.
-        within = torch.tensordot(kept.to(self.scatter), self.scatter, dims=1)
+        within: Tensor = torch.tensordot(kept.to(self.scatter), self.scatter, dims=1)
         return within.add_(between).div_(n)
 
 
