@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import lawscope as ls
+from lawscope.capture.linear import find_linear_layers
 from lawscope.capture.session import Session
 from lawscope.data.source import Source
 from lawscope.laws.alignment.law import ALIGNMENT
@@ -101,6 +102,33 @@ def test_gradients_are_those_of_single_samples(loss, term, size):
         W = model.get_submodule(name).weight.detach()
         C = (g.T @ (h @ W.T) / len(h)).numpy()
         np.testing.assert_allclose(found.layer(name).matrices.cross, C, rtol=1e-6, atol=1e-12)
+
+
+def test_collapse_is_spoken_of_where_the_layer_that_scores_classes_was_measured():
+    for layers, expected in ((None, False), ("*", True)):
+        found = ls.alignment(mlp(), vectors(), nn.CrossEntropyLoss(), layers=layers)
+        assert any("Neural collapse" in f for f in found.section().findings) is expected
+
+
+def test_the_mlp_of_a_block_has_no_heads():
+    """GPT-2 calls its last layer c_proj, as the output of attention beside it."""
+    layers = find_linear_layers(Session(language_models.build("gpt2"), Source(gpt2_text())))
+    heads = {layer.name: layer.heads for layer in layers if layer.name.endswith("c_proj")}
+    assert {name for name, found in heads.items() if found} == {n for n in heads if "attn" in n}
+
+
+def gpt2_text():
+    return [{"input_ids": ids} for ids in language_models.token_batches(batches=2)]
+
+
+def test_a_text_without_labels_has_the_next_tokens_as_labels():
+    model, loss = language_models.build("gpt2"), nn.CrossEntropyLoss()
+    plain = ls.alignment(model, gpt2_text(), loss, null=2)
+    with pytest.warns(ls.LawscopeWarning, match="tokens for 16 features"):
+        both = ls.scan(model, gpt2_text(), loss=loss, settings={"alignment": {"null": 2}})
+    for other in (ls.alignment(model, iter(gpt2_text()), loss, null=2), both.alignment):
+        for one, two in zip(plain.layers, other.layers, strict=True):
+            assert one.raw == two.raw
 
 
 def test_an_output_may_be_one_number_for_each_sample():

@@ -286,6 +286,8 @@ def _find_heads(model: nn.Module, path: str, outputs: int, inputs: int) -> dict[
     holders = [holder]
     if parent and not _has_heads(holder):  # attention.output.dense lies beside attention.self
         above = model.get_submodule(parent.rpartition(".")[0])
+        if not _is_attention(above):  # a block, of which this is the MLP
+            return {}
         holders = [m for m in (above, *above.children()) if _is_attention(m)]
     for owner in (each for m in holders for each in (m, getattr(m, "config", None))):
         heads = _has_heads(owner)

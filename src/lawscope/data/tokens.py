@@ -212,19 +212,8 @@ def are_tokens(batch: Batch) -> bool:
 
 
 def are_unlabelled_tokens(batch: Batch) -> bool:
-    """Return whether a batch is a text whose labels are missing or its own ids, not yet shifted.
-
-    Such ids as labels are those that language models shift themselves, −100 where there is none.
-    """
-    if not are_tokens(batch):
-        return False
-    labels = batch.labels
-    if labels is None:
-        return True
-    ids = batch.kwargs.get("input_ids")
-    if not isinstance(ids, Tensor) or labels.shape != ids.shape:
-        return False
-    return bool(((labels == ids) | (labels == -100)).all())
+    """Return whether a batch is token ids (B, T) without labels of any kind."""
+    return batch.labels is None and are_tokens(batch)
 
 
 def _ids(found: Any) -> Tensor:

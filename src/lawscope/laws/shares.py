@@ -34,11 +34,11 @@ def open_source(model: nn.Module, loader: Any, laws: Wanted) -> Source:
     if isinstance(loader, Source):
         return loader
     readers = [settings for law, settings in laws.values() if "tokens" in law.needs]
-    learners = [settings for law, settings in laws.values() if settings.takes_targets]
-    is_text = are_tokens
-    if not readers and len(learners) == len(laws):
+    sure, is_text = len(readers) == len(laws), are_tokens
+    learners = [settings for _, settings in laws.values() if settings.takes_targets]
+    if len(learners) == len(laws):
         readers, is_text = learners, are_unlabelled_tokens
-    if is_text is are_unlabelled_tokens or len(readers) < len(laws):
+    if not sure:
         first: Batch | None = None
         if readers and isinstance(loader, Iterator):
             raw = list(itertools.islice(loader, 1))

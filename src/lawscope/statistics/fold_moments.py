@@ -43,7 +43,9 @@ class FoldedMoments:
         if centred:  # the means of folds scatter about the mean of all
             x, y = x - counts @ x / n, y - counts @ y / n
         between = (counts[:, None] * x).T @ y
-        return (self.scatter[kept].sum(dim=0) + between) / n
+        # A product with zeros and ones, since selecting folds would copy them.
+        within: Tensor = torch.tensordot(kept.to(self.scatter), self.scatter, dims=1)
+        return within.add_(between).div_(n)
 
 
 class FoldMoments(Statistic):

@@ -83,9 +83,12 @@ def read_symmetric(name: str, value: ArrayLike, size: int | None = None) -> Floa
     if rows != columns or rows != (size or rows):
         wanted = size or rows
         raise LawscopeError(f"{name} is {rows}×{columns}; it must be {wanted}×{wanted}.")
-    if np.abs(found - found.T).max() > ROUNDING * np.abs(found).max():
+    turned = found.T.copy()  # once, since reading a large matrix by columns is slow
+    if np.abs(found - turned).max() > ROUNDING * np.abs(found).max():
         raise LawscopeError(f"{name} is not symmetric; give ({name} + {name}ᵀ)/2 if it should be.")
-    return np.asarray((found + found.T) / 2)
+    turned += found
+    turned /= 2
+    return turned
 
 
 def read_covariance(name: str, value: ArrayLike, size: int | None = None) -> Covariance:

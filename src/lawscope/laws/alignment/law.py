@@ -180,8 +180,8 @@ def alignment(
 
     Args:
         model: any module; left as found, in eval mode by default.
-        loader: batches; labels are needed only if the loss needs them. Of a text without labels,
-            or with ids as labels, the loss gets the logits (n, V) and the next tokens (n,).
+        loader: batches; labels are needed only if the loss needs them. Of a text without
+            labels the loss gets the logits (n, V) and the next tokens (n,).
         loss: of outputs and labels, as in training; a mean or a sum over samples or tokens, which
             is found by evaluating it. Not needed with ``gradient="output"``.
         **settings: the settings below.

@@ -99,8 +99,8 @@ def find_facts(result: Alignment) -> list[str]:
     for reason in dict.fromkeys(layer.missing for layer in missing):
         names = [layer.name for layer in missing if layer.missing == reason]
         facts.append(f"Without numbers: {name_some(names, 4)}. {reason}")
-    if known:
-        last = known[-1]
+    last = known[-1] if known else None
+    if last is not None and last.outputs == len(result.counts):  # it scores the classes
         excess = last.excess.get("backward RWA", float("nan"))
         facts.append(
             f"Neural collapse would make H_a ∝ WᵀW in the last layer: in '{last.name}' the excess "
