@@ -17,7 +17,8 @@ from benchmarks.kernel import lenet, mlp
 from benchmarks.row import Row, at_least, at_most, interleaved, processor_seconds
 from lawscope.arrays import FloatArray
 
-REPEATS, STEPS, BATCH, SAMPLES = 5, 100, 128, 500
+REPEATS, STEPS, BATCH = 5, 100, 128
+SAMPLES = 1000  # the fewest of which intervals are given
 LOSS = nn.functional.cross_entropy
 
 
