@@ -799,3 +799,16 @@ def test_pictures_and_tables_show_every_layer():
     assert len(figure.axes) == 6
     plt.close(figure)
     plt.close(found.plot_phases().figure)
+
+
+def test_the_root_of_a_mean_joins_its_samples_otherwise():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    x, y = torch.randn(60, 4), torch.randn(60, 2)
+
+    def squared(output, target):
+        return (output - target).square().mean()
+
+    assert ls.alignment(net, (x, y), squared).layers[0].rows == 60
+    with pytest.raises(ls.LawscopeError, match="root of a mean"):
+        ls.alignment(net, (x, y), lambda output, target: squared(output, target).sqrt())

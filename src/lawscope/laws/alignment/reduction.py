@@ -16,6 +16,12 @@ NEAR_HALF = 5e-2  # the same in half precision
 SUM = 1e-5  # how far from 1 the weight of a sample beside another is in a sum, at most
 CHECKED = 8  # every so many batches a weight that is known is looked at again
 ROUNDING = 1e3  # times the precision: gradients that are so small may be rounding
+SMALL = 1e-2  # of the largest gradient, below which another is not looked at
+ALIKE = 1e-2  # how far two samples may be from being joined alike
+JOINED = (
+    "the loss is neither a mean nor a sum over samples, as a contrastive one, so that gradients of "
+    "single samples are not known; pass a loss that is."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +92,14 @@ class Reduction:
                 return self.latest  # where the loss is almost zero nothing can be told, nor matters
             raise NotApplicableError(
                 "The gradient of the loss at one sample is not that of its own loss, up to a "
-                "factor: the loss is neither a mean nor a sum over samples, as a contrastive one, "
-                "so that gradients of single samples are not known; pass a loss that is."
+                f"factor: {JOINED}"
             )
+        first = self.reference is None
         if self.reference is None:
             self.reference = sample
         weight = self._look_up(sample, alone)
+        if first and not half:
+            self._check_another(output, labels, gradient, lengths, ratio[0], weight)
         self.samples += len(output)
         if weight is None:
             self.latest = 1 / ratio[0]
@@ -104,6 +112,34 @@ class Reduction:
         self.weight += weight / plain[0]
         self.latest = weight / ratio[0]
         return self.latest
+
+    def _check_another(
+        self,
+        output: Tensor,
+        labels: Tensor | None,
+        gradient: Tensor,
+        lengths: Tensor,
+        ratio: float,
+        weight: float | None,
+    ) -> None:
+        """Refuse a loss that treats a sample with a smaller gradient in another way."""
+        smaller = (lengths < lengths.max() / 2) & (lengths > lengths.max() * SMALL)
+        if not bool(smaller.any()):
+            return
+        place = int(torch.where(smaller, lengths, 0.0).argmax())
+        sample = take_sample(output, labels, place)
+        alone = self._gradient([sample])
+        found, its_weight = project(gradient[place : place + 1], alone), self.weigh(sample, alone)
+        if found is None or (weight is None) != (its_weight is None):
+            alike = False
+        else:
+            share = 1.0 if weight is None or its_weight is None else its_weight / weight
+            alike = abs(found[0] / (ratio * share) - 1) < ALIKE
+        if not alike:
+            raise NotApplicableError(
+                "The loss joins its samples in another way for each, as the root of a mean does: "
+                f"{JOINED}"
+            )
 
     def _look_up(self, sample: Sample, alone: Tensor) -> float | None:
         """Return mᵢ/m₀, in most batches that of an earlier sample with the same label."""
