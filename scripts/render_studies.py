@@ -9,6 +9,7 @@ What is rendered stands between two comments, the second being ``<!-- end -->``:
   ``lawscope study run`` writes and ``lawscope study judge`` judges again;
 - ``<!-- counts -->``: how many claims of each document have which verdict;
 - ``<!-- headline -->``: the table of the README;
+- ``<!-- document: He & Su 2023 -->``: every figure and table of a document, with ours beside it;
 - ``<!-- bench -->``: ``results/bench.json``, which ``make bench`` writes;
 - ``<!-- coverage: d = 20 -->`` or ``<!-- coverage -->``: ``results/coverage.json``, which
   ``make coverage`` writes.
@@ -21,10 +22,11 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headline import headline
+from documents import DOCUMENTS, document_table, readme_table
 
 from lawscope.report.markdown import render_part
 from lawscope.studies.result import StudyResult, load_results
@@ -32,13 +34,10 @@ from lawscope.studies.study import count_verdicts
 
 ROOT = Path(__file__).parent.parent
 STUDIES = ROOT / "docs" / "studies"
-# What is about which document; a family of studies is a file of results and a page.
-DOCUMENTS = {
-    "He & Su 2023": ["separation"],
-    "Fang et al. 2021": ["peeled", "collapse"],
-    "He & Su 2024": ["next-token"],
-    "Zhang et al. 2021": ["elasticity"],
-    "Ziyin et al. 2024": ["symmetry", "conservation", "representation"],
+# A family of studies is a file of results and a page; it is about one document.
+FAMILIES = {
+    document: list(dict.fromkeys(row.study.partition("/")[0] for row in rows))
+    for document, rows in DOCUMENTS.items()
 }
 PAGES = [ROOT / "README.md", ROOT / "docs/benchmarks.md", ROOT / "docs/intervals.md"]
 PLACE = re.compile(r"(<!-- (\w+)(?:: ([^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -52,6 +51,7 @@ COVERED = {
 FEW = 20  # intervals in a cell that are too few for a coverage
 
 
+@cache
 def results_of(family: str) -> list[StudyResult]:
     """Return the kept results of a family."""
     return load_results(ROOT / "results" / f"{family}.json")
@@ -80,7 +80,7 @@ def _studies(family: str) -> str:
 def _counts(_: str | None) -> str:
     """How many claims of each document have which verdict, one line for each."""
     lines = []
-    for document, families in DOCUMENTS.items():
+    for document, families in FAMILIES.items():
         results = [result for family in families for result in results_of(family)]
         counts = count_verdicts([claim for result in results for claim in result.claims])
         lines.append(f"- {document}, {counts}")
@@ -88,13 +88,27 @@ def _counts(_: str | None) -> str:
 
 
 def _headline(_: str | None) -> str:
-    """The numbers of the documents, and ours beside them."""
+    """The best known numbers of the documents, and ours beside them."""
+    return _markdown(readme_table(_result_of))
 
-    def result_of(study: str) -> StudyResult:
-        (found,) = [r for r in results_of(study.partition("/")[0]) if r.name == study]
-        return found
 
-    return _markdown(headline(result_of))
+def _document(name: str) -> str:
+    """Every figure and table of a document; every study of its families stands in some row."""
+    kept = {result.name for family in FAMILIES[name] for result in results_of(family)}
+    if missing := kept - {row.study for row in DOCUMENTS[name]}:
+        sys.exit(f"scripts/documents.py has no row of {', '.join(sorted(missing))}")
+
+    def link(result: StudyResult) -> str:
+        family, _, study = result.name.partition("/")
+        heading = re.sub(r"[^\w\- ]", "", result.section().title.lower()).replace(" ", "-")
+        return f"[{study}]({family}.md#{heading})"
+
+    return _markdown(document_table(name, _result_of, link))
+
+
+def _result_of(study: str) -> StudyResult:
+    (found,) = [r for r in results_of(study.partition("/")[0]) if r.name == study]
+    return found
 
 
 def _markdown(rows: list[list[str]]) -> str:
@@ -170,6 +184,7 @@ RENDERERS: dict[str, Callable[[Any], str]] = {
     "studies": _studies,
     "counts": _counts,
     "headline": _headline,
+    "document": _document,
     "bench": _bench,
     "coverage": _coverage,
 }
@@ -203,7 +218,7 @@ def main() -> None:
         if new != old:
             page.write_text(new, encoding="utf-8")
     if not check:
-        for family in (family for families in DOCUMENTS.values() for family in families):
+        for family in (family for families in FAMILIES.values() for family in families):
             draw_figures(family)
 
 
