@@ -193,7 +193,7 @@ FANG_2021 = [
         S("features are classifiers")),
     Row("Proposition, q ≠ 2", "loss below the best neural collapse, q = 1.5, 3, 4",
         "no collapse", "peeled/q-norm", S("for q ≠ 2")),
-    Row("Neural collapse", "verdict at the end of training", "features, means, classifiers collapse",
+    Row("Neural collapse", "verdict at the end of training", "all of it collapses",
         "collapse/terminal", S("all four measures fall")),
     Row("Remarks on the model", "rank correlation of E_W, E_H and weight decay",
         "“depend on the weight decay”", "collapse/energies",
@@ -445,7 +445,5 @@ def document_table(
     for row, result in rows:
         cells = row.cells(result)
         numbers = [cells[protocol] for protocol in ours]
-        table.append(
-            [row.where, row.what, row.paper, *numbers, row.verdict(result), link(result)]
-        )
+        table.append([row.where, row.what, row.paper, *numbers, row.verdict(result), link(result)])
     return table

@@ -42,8 +42,9 @@ class Levels(Panels):
     """Panels by level of imbalance and depth, of some levels not every depth."""
 
     def cells(self, settings: Settings) -> list[dict[str, Any]]:
+        """Return the cells of the figure, and of the further levels those with 8 layers."""
         cells = super().cells(settings)
-        return [c for c in cells if c["depth"] in FURTHER.get(c["classes"], settings["depths"])]
+        return [c for c in cells if c["depth"] in FURTHER.get(c["classes"], [c["depth"]])]
 
 
 PANELS = Levels(candidates, classes="per_class", depth="depths")
