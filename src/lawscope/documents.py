@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from lawscope.errors import LawscopeError
+from lawscope.lazy import np
 
 ASIDE_ENTRIES = 256  # arrays of at least so many entries may be stored beside the document
 _NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

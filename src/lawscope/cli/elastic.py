@@ -12,6 +12,7 @@ import typer
 
 from lawscope.cli.shared import AsJson, find_form, print_result, write_figure
 from lawscope.errors import LawscopeError
+from lawscope.lazy import np
 
 app = typer.Typer(
     name="elastic",
@@ -117,8 +118,6 @@ def simulate(
 
     lawscope elastic simulate --model L --beta "-0.02" --times 500 --record run.lawscope.json
     """
-    import numpy as np
-
     from lawscope.theory.elastic_sde.model import ElasticSDE
     from lawscope.theory.elastic_sde.phases import elastic_phases
     from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory
@@ -148,8 +147,6 @@ def parse_rate(option: str, text: str) -> Callable[[Any], Any]:
         >>> float(parse_rate("--alpha", "2 * sqrt(t)")(9.0))
         6.0
     """
-    import numpy as np
-
     allowed = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
     marks = (ast.operator, ast.unaryop, ast.expr_context)
     known = {"t", *FUNCTIONS}

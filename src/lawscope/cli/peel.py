@@ -19,6 +19,7 @@ from lawscope.cli.shared import (
 from lawscope.errors import LawscopeError
 from lawscope.files import check_file
 from lawscope.formatting import count, number
+from lawscope.lazy import np
 
 if TYPE_CHECKING:
     from lawscope.theory.layer_peeled.peeled import Peeled
@@ -84,7 +85,6 @@ def peel(
 
     lawscope peel --classes 10 --majority 5 --sweep
     """
-    import numpy as np
     from rich.console import Console
 
     from lawscope.report.terminal import render_frame
@@ -171,8 +171,6 @@ def parse_counts(counts: str) -> list[float]:
 
 def read_labels(path: Path) -> Any:
     """Return the labels in a file, one value per sample."""
-    import numpy as np
-
     check_file(path, "--labels takes a .npy, .npz or text file")
     try:
         if path.suffix in (".npy", ".npz"):

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -30,12 +30,10 @@ from lawscope.checks import checked
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.formatting import count, many, number, percent
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Bars, KeyNumber, Section, Table
 from lawscope.statistics.unit_moments import UnitMoments
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # How far from constant, or from a line, a unit may be, in units of the layer's largest standard
 # deviation; the first of these whose network is near enough to the given one is taken.
@@ -88,8 +86,6 @@ class Compressed(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per layer."""
-        import pandas as pd
-
         rows = [(one.name, one.units, one.dead, one.merged, one.left) for one in self.layers]
         return pd.DataFrame(rows, columns=["layer", "units", "dead", "merged", "left"])
 

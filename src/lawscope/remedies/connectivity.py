@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,12 +24,10 @@ from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.formatting import number
 from lawscope.laws.symmetry.mirror import MeanLoss
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import KeyNumber, Lines, Section
 from lawscope.whole_number import whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,8 +58,6 @@ class ModeConnectivity(Result):
 
     def table(self) -> pd.DataFrame:
         """Return the loss along the line."""
-        import pandas as pd
-
         return pd.DataFrame({"alpha": self.alpha, "loss": self.losses, "excess": self.excess})
 
     def section(self) -> Section:

@@ -19,12 +19,12 @@ from lawscope.laws.control import check_control
 from lawscope.laws.separation.law import SEPARATION, SeparationSettings, separation
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import STRAIGHT
+from lawscope.lazy import pd
 from lawscope.section import Curve
 from lawscope.statistics.distributed import agree, merges_ranks
 from lawscope.whole_number import whole_number
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 RULE = (
@@ -158,8 +158,6 @@ class StopWhenLawHolds:
 
     def table(self) -> pd.DataFrame:
         """Return one row per measurement: epoch, r, ρ, last D, verdict."""
-        import pandas as pd
-
         rows = [
             (epoch, m.fit.pearson, m.fit.rho, m.values[-1], m.verdict)
             for epoch, m in self.history.items()

@@ -18,8 +18,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from lawscope.documents import drop_non_finite
 from lawscope.errors import LawscopeWarning
 from lawscope.formatting import MISSING, fixed, number
+from lawscope.lazy import np
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Lab, NotTried, Numbers, is_number, per_seed, which_pass
 
@@ -257,8 +259,6 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
     None and its verdict is "diverged".
     """
     # Here, because listing studies must not wait for numpy.
-    from lawscope.documents import drop_non_finite
-
     lab.tell(f"measuring {training.describe()}")
     run = lab.run(training)
     numbers: Numbers = {
@@ -279,8 +279,6 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
 
 def over_orders(curves: Sequence[Any]) -> Numbers:
     """Return the medians of D, r, ρ and half-life over D (L,) in several orders of the samples."""
-    import numpy as np
-
     from lawscope.laws.line import fit_line
 
     fits = [fit_line(values) for values in curves]

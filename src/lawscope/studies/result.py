@@ -22,6 +22,7 @@ from lawscope.documents import parse_json
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
 from lawscope.formatting import describe_settings, number
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Section, Table
 from lawscope.studies.entry import today, versions
@@ -46,7 +47,6 @@ from lawscope.studies.study import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 DEFAULT_OUT = Path("lawscope-studies")
@@ -99,8 +99,6 @@ class StudyResult(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per claim and protocol: the paper's number, ours, the verdict."""
-        import pandas as pd
-
         rows = [
             [claim.text, claim.paper, protocol, column.measured, column.verdict, column.why]
             for claim in self.claims

@@ -26,12 +26,11 @@ from lawscope.studies.plan import Training
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Figure
-    from torch import Tensor as Tensor
 
     from lawscope.studies.lab import Lab as Lab
 else:
-    # Studies name these in annotations alone: a listing must not wait for torch and matplotlib.
-    Axes = Figure = Lab = Tensor = Any
+    # Studies name these in annotations alone: a listing must not wait for matplotlib.
+    Axes = Figure = Lab = Any
 
 PRESETS = ("smoke", "cpu", "paper")
 AUTHORS, NETWORK = "authors", "network"

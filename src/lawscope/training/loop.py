@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
-
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
 
@@ -61,10 +59,10 @@ def train(
     return evaluate(model, x, y)
 
 
-@torch.no_grad()
 def evaluate(model: nn.Module, x: Tensor, y: Tensor) -> Trained:
     """Return loss and accuracy in eval mode; leave the model in eval mode."""
     model.eval()
-    logits = torch.cat([model(part) for part in x.split(EVALUATED_AT_ONCE)])
-    loss = nn.functional.cross_entropy(logits, y)
+    with torch.no_grad():
+        logits = torch.cat([model(part) for part in x.split(EVALUATED_AT_ONCE)])
+        loss = nn.functional.cross_entropy(logits, y)
     return Trained(float(loss), float((logits.argmax(dim=1) == y).float().mean()))

@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lawscope.errors import LawscopeError
+from lawscope.lazy import nn, torch
 
 if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
     from lawscope.training.recipe import Recipe
 
     Make = Callable[[list[nn.Parameter], Recipe], torch.optim.Optimizer]

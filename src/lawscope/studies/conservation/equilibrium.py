@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.conservation._linear import GD, SGD, Problem, charge, descend, gaussian
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import collect, medians, presets
@@ -28,8 +29,6 @@ LABEL = "{problem}"
 
 def problems() -> dict[str, tuple[Problem, float]]:
     """Return each problem with C* = |w|² − |u|²."""
-    import numpy as np
-
     from lawscope.theory.equilibrium import deep_linear, rank_one
 
     def draw(n: int, rng: np.random.Generator) -> Any:
@@ -50,8 +49,6 @@ def problems() -> dict[str, tuple[Problem, float]]:
 
 
 def measure(lab: Lab) -> Numbers:
-    import numpy as np
-
     settings, rows = lab.settings, []
     every = settings["steps"] // settings["points"]
     late = max(1, settings["points"] // 5)
@@ -76,8 +73,6 @@ def measure(lab: Lab) -> Numbers:
 
 def starts(problem: Problem, rng: Any) -> list[Any]:
     """Return w and u at the starts, w·e^{−s} and u·e^{s}, each (starts, …)."""
-    import numpy as np
-
     outputs, inputs = problem.V.shape
     scales = np.exp(STARTS)[:, None, None]
     # Away from 0, which is a saddle.

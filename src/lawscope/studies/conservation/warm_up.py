@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.conservation._linear import (
     GD,
     SGD,
@@ -38,8 +39,6 @@ NEAR = 0.05
 
 
 def problem_of(settings: Any) -> Problem:
-    import numpy as np
-
     width = settings["width"]
     u, w = np.random.default_rng(width).standard_normal((2, width))
     V = settings["norm"] * np.outer(u, w) / (np.linalg.norm(u) * np.linalg.norm(w))
@@ -48,8 +47,6 @@ def problem_of(settings: Any) -> Problem:
 
 def start(kind: str, width: int, seeds: int) -> list[Any]:
     """Return w and u of every seed."""
-    import numpy as np
-
     fans = {KAIMING: (width, 1), XAVIER: ((width + 1) / 2,) * 2}[kind]
     drawn = [np.random.default_rng(seed).standard_normal((2, width)) for seed in range(seeds)]
     w, u = np.sqrt(2 / np.array(fans))[:, None, None] * np.array(drawn).swapaxes(0, 1)
@@ -57,8 +54,6 @@ def start(kind: str, width: int, seeds: int) -> list[Any]:
 
 
 def measure(lab: Lab) -> Numbers:
-    import numpy as np
-
     from lawscope.theory.equilibrium import deep_linear
 
     settings = lab.settings

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import nn
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, SHAPES, of_world
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
@@ -42,15 +45,10 @@ def measure(lab: Lab) -> Numbers:
 
 
 def along(lab: Lab, training: Training, step: int) -> Numbers:
-    from torch import nn
-
-    from lawscope.documents import drop_non_finite
-    from lawscope.laws.elasticity.law import elasticity
-
     run, probes = lab.run(training), lab.settings["probes"]
     x, y = networks.probe_of(run.samples, 5 * probes)
     with quietly():
-        found = elasticity(
+        found = ls.elasticity(
             run.network(step), [(x, y)], nn.CrossEntropyLoss(), probes=probes, progress=False
         )
     low, high = found.relative.interval.get("gap", (float("nan"), float("nan")))

@@ -13,6 +13,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, CIFAR_TWO, SHAPES, of_world, thinned
 from lawscope.studies.figures import COLOURS, grid, label_outside
@@ -21,7 +24,6 @@ from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 if TYPE_CHECKING:
     from lawscope.theory.elastic_sde.fit import ElasticFit
-    from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory
 
 Kind = Literal["I", "L"]
 MODELS: tuple[Kind, ...] = ("I", "L")
@@ -49,33 +51,22 @@ def ending(record: Numbers) -> Numbers:
     return {k: record[k] for k in ("seed", "train_loss", "train_accuracy", "test_accuracy")}
 
 
-def trajectory(records: list[Numbers]) -> ElasticTrajectory:
-    import numpy as np
-
-    from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory
-
+def trajectory(records: list[Numbers]) -> ls.ElasticTrajectory:
     means = np.stack([record["means"] for record in records])
     # The networks are float32.
-    return ElasticTrajectory(records[0]["step"], means, rounding=float(np.finfo(np.float32).eps))
+    return ls.ElasticTrajectory(records[0]["step"], means, rounding=float(np.finfo(np.float32).eps))
 
 
 def fit(records: list[Numbers], model: Kind, t0: Any = "auto") -> ElasticFit | None:
     """Return the fit of one network or of several; None where t₀ leaves too few steps."""
-    from lawscope.errors import LawscopeError
-    from lawscope.theory.elastic_sde.fit import fit_elastic
-
     try:
-        return fit_elastic(trajectory(records), model, t0, WINDOW)
-    except LawscopeError:
+        return ls.fit_elastic(trajectory(records), model, t0, WINDOW)
+    except ls.LawscopeError:
         return None
 
 
 def estimate(record: Numbers) -> Numbers:
     """Return, of each model: t₀, A − B at the end, and how often α̂ > β̂ while classes separate."""
-    import numpy as np
-
-    from lawscope.documents import drop_non_finite
-
     found: Numbers = {"void_from_0": bool((zero := fit([record], "L", 0)) is None or zero.voids)}
     separated = record["step"][record["accuracy"] >= SEPARATED]
     until = float(separated[0]) if len(separated) else math.inf

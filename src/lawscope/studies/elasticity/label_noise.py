@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import SHAPES_WORLD, TINY_SHAPES
 from lawscope.studies.elasticity.estimation import MODELS
@@ -39,8 +40,6 @@ def plan(settings: Settings) -> list[Training]:
 
 
 def measure(lab: Lab) -> Numbers:
-    import numpy as np
-
     from lawscope.theory.elastic_sde.model import own_logits
 
     rows = []

@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import of_world
 from lawscope.studies.elasticity.emergence import WORLDS, plan
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import medians, middle
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 PLATEAU = 0.99  # of ln K: the loss before anything is learned
 CONVERGED = 0.01
@@ -56,7 +54,6 @@ def measure(lab: Lab) -> Numbers:
 
 def approximate(model: nn.Module, x: Tensor, y: Tensor) -> Numbers:
     """Return the errors of the approximations on images x with as many of each class."""
-    import torch
     from torch.nn import functional as F
 
     logits = model(x)

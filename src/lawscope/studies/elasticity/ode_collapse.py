@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, SHAPES, of_world, thinned
 from lawscope.studies.figures import COLOURS, grid, plain_axis
@@ -63,12 +65,8 @@ def measure(lab: Lab) -> Numbers:
 
 
 def collapse(times: list[float], K: int, beta: Callable[[Any], Any], seed: int) -> Numbers:
-    import numpy as np
-
-    from lawscope.theory.elastic_sde.model import ElasticSDE
-
     X0 = np.random.default_rng([seed, K]).standard_normal((K, K))
-    sde = ElasticSDE(
+    sde = ls.ElasticSDE(
         lambda t: (1 + t) ** -0.5 + beta(t), beta, K, model="L", X0=X0 - X0.mean(axis=1)[:, None]
     )
     found = sde.collapse(times)
@@ -77,8 +75,6 @@ def collapse(times: list[float], K: int, beta: Callable[[Any], Any], seed: int) 
 
 def logits_of(record: Numbers) -> Numbers:
     """Return how far genuine class means are from an ETF along training, and where they end."""
-    import numpy as np
-
     from lawscope.theory.elastic_sde.model import directions, measure_collapse, own_logits
 
     means = record["means"] - record["means"].mean(axis=-1, keepdims=True)

@@ -13,6 +13,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import SHAPES_WORLD, SHORT_SHAPES, TINY_SHAPES, thinned
 from lawscope.studies.elasticity.estimation import fit
@@ -73,10 +75,6 @@ def plan(settings: Settings) -> list[Training]:
 
 def imitate(records: Mapping[str, list[Numbers]], shares: list[float]) -> list[Numbers]:
     """Return RD of two imitations of imbalanced networks with the strengths of balanced ones."""
-    import numpy as np
-
-    from lawscope.errors import LawscopeError
-    from lawscope.theory.elastic_sde.estimate import relative_difference
     from lawscope.theory.elastic_sde.model import ElasticSDE, own_logits
 
     rows = []
@@ -94,10 +92,10 @@ def imitate(records: Mapping[str, list[Numbers]], shares: list[float]) -> list[N
                 )
                 try:
                     means = sde.mean(own.steps, genuine[0])
-                except LawscopeError:  # outgrows floating-point numbers
+                except ls.LawscopeError:  # outgrows floating-point numbers
                     continue
                 means = means - means.mean(axis=-1, keepdims=True)
-                row[name] = float(relative_difference(genuine, means).mean())
+                row[name] = float(ls.relative_difference(genuine, means).mean())
                 row[f"{name}_own"] = [thinned(each) for each in own_logits(means).T]
         rows.append(row)
     return rows
@@ -116,10 +114,8 @@ def strength(world: str, record: Numbers) -> Numbers:
 
 def general(settings: Settings, seed: int) -> Numbers:
     """Return the share of separable pairs under a random symmetric E with a negative eigenvalue."""
-    import numpy as np
     from scipy.linalg import expm
 
-    from lawscope.theory.elastic_sde.model import ElasticSDE
     from lawscope.theory.elastic_sde.separability import count_separable
 
     rng = np.random.default_rng([seed, K])
@@ -129,7 +125,7 @@ def general(settings: Settings, seed: int) -> Numbers:
         E = np.eye(K) + side + side.T
         values, vectors = np.linalg.eigh(E)
         lowest = float(values[0])
-    C = ElasticSDE(K=K, model="I", elasticity=E).matrix(0.0)
+    C = ls.ElasticSDE(K=K, model="I", elasticity=E).matrix(0.0)
     X0, t = rng.standard_normal((K, K)), float(settings["time"])
     means = (expm((2 * math.sqrt(1 + t) - 2) * C) @ X0.ravel()).reshape(K, K)
     n, draws = settings["n"], settings["draws"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lawscope.documents import drop_non_finite
 from lawscope.formatting import fixed
 from lawscope.studies import figures
 from lawscope.studies.datasets import TextData
@@ -91,7 +92,6 @@ def law_of(lab: Lab, training: Training, **how: Any) -> Numbers:
 
 def numbers_of(found: NextToken) -> Numbers:
     """Return JSON values of a law; lists begin with the embedding, residuals with block 1."""
-    from lawscope.documents import drop_non_finite
     from lawscope.laws.line import log_or_nan
     from lawscope.laws.next_token.verdict import find_bend
 

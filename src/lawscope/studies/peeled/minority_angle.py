@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import Settings, collect, medians, pick, presets
 from lawscope.studies.peeled import _programs as programs
@@ -36,11 +38,9 @@ def measure(lab: Lab) -> Numbers:
 
 
 def curve(settings: Settings, majority: int, feature_energy: float) -> Numbers:
-    from lawscope.theory.layer_peeled.sweep import peel_sweep
-
     ratios = programs.ratios_between(1, settings["largest_ratio"], settings["per_decade"])
     classes, E_W = settings["classes"], settings["weight_energy"]
-    found = peel_sweep(ratios, classes, majority, E_W, feature_energy).points
+    found = ls.peel_sweep(ratios, classes, majority, E_W, feature_energy).points
     points = [programs.minority_numbers(point) for point in found]
     return {
         "threshold": found[-1].threshold,
@@ -55,8 +55,6 @@ def curve(settings: Settings, majority: int, feature_energy: float) -> Numbers:
 
 def turned(found: Peeled) -> float | None:
     """Return the largest angle (°) of a classifier to its class mean; None if some vanished."""
-    import numpy as np
-
     if found.groups[-1].phase == "vanished":
         return None
     W, H = found.weights(), found.features()

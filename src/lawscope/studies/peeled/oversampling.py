@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import lawscope as ls
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import Settings, collect, presets
 from lawscope.studies.peeled import _programs as programs
@@ -27,15 +28,13 @@ def measure(lab: Lab) -> Numbers:
 
 
 def curve(settings: Settings, ratio: float, majority: int, feature_energy: float) -> Numbers:
-    from lawscope.theory.layer_peeled.peel import peel
-
     counts = programs.counts_of(settings, majority, ratio)
     energies = settings["weight_energy"], feature_energy
 
     def at(rate: float) -> Numbers:
-        return programs.minority_numbers(peel(counts, *energies, oversampling=rate))
+        return programs.minority_numbers(ls.peel(counts, *energies, oversampling=rate))
 
-    needed = peel(counts, *energies).oversampling_needed
+    needed = ls.peel(counts, *energies).oversampling_needed
     rates = programs.ratios_between(1, ratio, settings["per_decade"])
     points = [at(rate) for rate in rates]
     # A rate of 1 or less means that this R has not collapsed in the first place.

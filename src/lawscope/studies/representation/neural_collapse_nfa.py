@@ -22,32 +22,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lawscope.formatting import fixed
-from lawscope.studies.datasets import ImageData
+from lawscope.lazy import Tensor, nn, torch
+from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import collect, medians, middle, presets, quietly, rank_correlation
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
+from lawscope.studies.representation._descent import Batches, begin
 from lawscope.studies.representation._layers import RELATIONS
 from lawscope.studies.representation._networks import FULLY_CONNECTED, HIDDEN, RATE, RELU, TANH
-from lawscope.studies.study import (
-    Axes,
-    Claim,
-    Figure,
-    Lab,
-    NotTried,
-    Numbers,
-    Question,
-    Study,
-    Tensor,
-)
+from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question, Study
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import nn
 
 COLLAPSE = 0.1  # NC1
 NONE, MILD, STRONG = 0.0, 1e-3, 1e-2
@@ -111,8 +100,6 @@ def look(lab: Lab, training: Training, epoch: int) -> list[Numbers]:
 
 def use_of(network: nn.Module, name: str, x: Tensor, y: Tensor) -> Numbers:
     """Return robustness along and across H_b, compactness and invertibility of a layer."""
-    import torch
-
     before, after = layers.split_network(network, name)
     W = network.get_parameter(f"{name}.weight").detach().double()
     with torch.no_grad():
@@ -166,7 +153,6 @@ def use_of(network: nn.Module, name: str, x: Tensor, y: Tensor) -> Numbers:
 
 def invert(W: Tensor, a: Tensor, h: Tensor) -> Numbers:
     """Return how much of h_a Wᵀh_b gives back, up to a factor, beyond a rotated W."""
-    import torch
 
     def rest(back: Tensor) -> float:
         c = float((a * back).sum() / (back * back).sum())
@@ -185,10 +171,6 @@ def invert(W: Tensor, a: Tensor, h: Tensor) -> Numbers:
 
 def follow(lab: Lab) -> list[Numbers]:
     """Return the gain of W and of its change over the first steps of SGD, by layer."""
-    import torch
-
-    from lawscope.studies.datasets import samples_of
-    from lawscope.studies.representation._descent import Batches, begin
     from lawscope.theory.representation import align
 
     settings, seeds = lab.settings, list(networks.seeds_of(lab.settings))

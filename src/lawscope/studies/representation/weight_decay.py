@@ -24,6 +24,7 @@ from lawscope.studies.representation import _networks as networks
 from lawscope.studies.representation._layers import RELATIONS
 from lawscope.studies.representation._networks import BATCH, HIDDEN, RELU, TANH
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
+from lawscope.training.loop import evaluate
 
 STEPS, LOSS = "equal steps", "equal loss"
 COMPARISONS = (STEPS, LOSS)
@@ -83,8 +84,6 @@ def measure(lab: Lab) -> Numbers:
 
 def losses_of(lab: Lab, training: Training) -> dict[int, float]:
     """Return the training loss after every epoch that is kept."""
-    from lawscope.training.loop import evaluate
-
     run = lab.run(training)
     data = run.samples
     return {e: evaluate(run.network(e), data.x, data.y).loss for e in sorted(run.weights)}
@@ -92,8 +91,6 @@ def losses_of(lab: Lab, training: Training) -> dict[int, float]:
 
 def summary_of(lab: Lab, training: Training, epoch: int) -> Numbers:
     """Return the means over hidden layers of excess alignments and of the 99 % rank."""
-    from lawscope.training.loop import evaluate
-
     run = lab.run(training)
     found = layers.measure_layers(lab, training, HIDDEN, epoch=epoch)
     excess = {name: networks.average([row["excess"] for row in found], name) for name in RELATIONS}

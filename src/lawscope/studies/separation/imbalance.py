@@ -43,7 +43,9 @@ class Levels(Panels):
 
     def cells(self, settings: Settings) -> list[dict[str, Any]]:
         cells = super().cells(settings)
-        return [c for c in cells if c["depth"] in FURTHER.get(c["classes"], settings["depths"])]
+        return [
+            c for c in cells if c["depth"] in FURTHER.get(c["classes"], list(settings["depths"]))
+        ]
 
 
 PANELS = Levels(candidates, classes="per_class", depth="depths")

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import nn, np
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import Settings, collect, medians, presets, quietly
 from lawscope.studies.plan import Training
@@ -53,11 +55,6 @@ def measure(lab: Lab) -> Numbers:
 
 def mirrors_of(lab: Lab, training: Training, kind: str, decay: float) -> list[Numbers]:
     """Return the loss across some mirrors of a network."""
-    import numpy as np
-    from torch import nn
-
-    from lawscope.laws.symmetry.mirror import mirror
-
     run = lab.run(training)
     network, data = run.network().double(), [(run.samples.x.double(), run.samples.y)]
     layers: list[Any] = [network.get_submodule(name) for name in LAYERS[kind]]
@@ -80,7 +77,7 @@ def mirrors_of(lab: Lab, training: Training, kind: str, decay: float) -> list[Nu
     rows: list[Numbers] = []
     for those, distance in looks:
         with quietly():
-            found = mirror(
+            found = ls.mirror(
                 network, data, nn.CrossEntropyLoss(), LAYERS[kind][0], those, decay=decay
             )
         rows.append(

@@ -13,18 +13,19 @@ the same for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
 from lawscope.studies.panels import Settings, collect, medians, presets, quietly, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 from lawscope.studies.symmetry import _networks as networks
 from lawscope.studies.symmetry._networks import MLP, SIGMAS
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from lawscope.training.loop import evaluate
 
 # By optimizer.
 WAYS = {"momentum": "plain", **{name: f"removed, σ = {s:g}" for name, s in SIGMAS.items()}}
@@ -67,14 +68,10 @@ def measure(lab: Lab) -> Numbers:
 
 def network_of(lab: Lab, training: Training) -> Numbers:
     """Return units, ranks and accuracies of a network, and what it does without θ₀."""
-    from lawscope.laws.symmetry.law import symmetry
-    from lawscope.remedies.remove import remove_symmetry
-    from lawscope.training.loop import evaluate
-
     run = lab.run(training)
     network, samples = run.network(), run.samples
     with quietly():
-        found = symmetry(network, lab.batches(samples.x, samples.y), progress=False)
+        found = ls.symmetry(network, lab.batches(samples.x, samples.y), progress=False)
     row: Numbers = {
         "accuracy": run.accuracy, "test_accuracy": run.test_accuracy,
         "dead": found.dead / found.units, "copies": found.copies / found.units,
@@ -85,7 +82,7 @@ def network_of(lab: Lab, training: Training) -> Numbers:
     if training.recipe.optimizer in SIGMAS:
         # The same θ₀ as in training: it depends on the seed and the shapes alone.
         how = {"sigma": SIGMAS[training.recipe.optimizer], "decay": training.recipe.weight_decay}
-        removed = remove_symmetry(network, seed=0, **how)
+        removed = ls.remove_symmetry(network, seed=0, **how)
         ranks: Any = removed.table().set_index("parameter").loc[MATRIX]
         row |= {"learned": float(ranks["θ − θ₀"]), "anchor": float(ranks["θ₀"])}
         with removed.ablated():
@@ -95,12 +92,6 @@ def network_of(lab: Lab, training: Training) -> Numbers:
 
 def loss_between(a: nn.Module, b: nn.Module, x: Tensor, y: Tensor) -> list[float]:
     """Return the training loss along the line between two networks, ends included."""
-    from copy import deepcopy
-
-    import torch
-
-    from lawscope.training.loop import evaluate
-
     first, last, between = a.state_dict(), b.state_dict(), deepcopy(a)
     losses = []
     for t in torch.linspace(0, 1, PLACES).tolist():

@@ -11,17 +11,17 @@ than 0.9, up to sign, with another living one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import np, torch
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
 from lawscope.studies.panels import Settings, collect, presets, quietly, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question, Study
 from lawscope.studies.symmetry import _networks as networks
 from lawscope.studies.symmetry._networks import MLP, RESIDUAL
-
-if TYPE_CHECKING:
-    import numpy as np
 
 PLAIN, TALK = 0.0, 1e-3  # the decays of the talk's figure
 BLOCK = 0.9  # correlation
@@ -63,16 +63,10 @@ def measure(lab: Lab) -> Numbers:
 
 def units_of(lab: Lab, training: Training, kind: str) -> tuple[Numbers, Numbers]:
     """Return what is left of the units of a network, and its block-ordered correlations."""
-    import numpy as np
-    import torch
-
-    from lawscope.documents import drop_non_finite
-    from lawscope.laws.symmetry.law import symmetry
-
     run = lab.run(training)
     network, x = run.network(), run.samples.x
     with quietly():
-        found = symmetry(network, lab.batches(x, run.samples.y), progress=False)
+        found = ls.symmetry(network, lab.batches(x, run.samples.y), progress=False)
     outputs: dict[str, Any] = {}
     hooks = [
         network.get_submodule(name).register_forward_hook(
@@ -107,8 +101,6 @@ def units_of(lab: Lab, training: Training, kind: str) -> tuple[Numbers, Numbers]
 
 def correlate(values: np.ndarray) -> np.ndarray:
     """Return the correlations of columns; 0 with one that never changes."""
-    import numpy as np
-
     from lawscope.laws.symmetry.metrics import correlate_units
 
     return correlate_units(np.cov(values, rowvar=False).reshape(values.shape[1], -1))
@@ -116,15 +108,12 @@ def correlate(values: np.ndarray) -> np.ndarray:
 
 def share_in_blocks(correlation: np.ndarray) -> float | None:
     """Return the share of units that correlate by more than 0.9 with another; None of one unit."""
-    import numpy as np
-
     others = np.abs(correlation) - np.eye(len(correlation))
     return float((others.max(axis=1) > BLOCK).mean()) if len(correlation) > 1 else None
 
 
 def put_side_by_side(correlation: np.ndarray) -> np.ndarray:
     """Return the order of the leaves of average linkage by 1 − |correlation|."""
-    import numpy as np
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
