@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import lawscope as ls
 from lawscope.cli.shared import (
     AsJson,
     DataDir,
@@ -20,9 +21,6 @@ from lawscope.errors import LawscopeError
 from lawscope.files import check_file
 from lawscope.formatting import count, number
 from lawscope.lazy import np
-
-if TYPE_CHECKING:
-    from lawscope.theory.layer_peeled.peeled import Peeled
 
 MOST_CLASSES = 1_000_000
 UNHEARD_OF = 1e6  # a ratio that no data set has
@@ -219,7 +217,7 @@ def name_energies(context: typer.Context, weight_energy: float, feature_energy: 
     )
 
 
-def explain(found: Peeled) -> list[str]:
+def explain(found: ls.Peeled) -> list[str]:
     """Return what the prediction means for someone who is about to train."""
     if not found.quick:
         return [

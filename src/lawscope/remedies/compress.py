@@ -24,7 +24,7 @@ from lawscope.capture.outputs import main_tensor
 from lawscope.capture.restore import turn, unwrap
 from lawscope.capture.session import Session, run_together
 from lawscope.capture.stations import Station
-from lawscope.capture.taps import Observer, Tap
+from lawscope.capture.taps import OnePass, Tap
 from lawscope.capture.trace import join_name
 from lawscope.checks import checked
 from lawscope.data.source import Source
@@ -163,11 +163,7 @@ def compress(model: nn.Module, loader: Any, *, tolerance: float = 1e-5) -> Compr
     """
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise LawscopeError(f"tolerance={tolerance!r} is not a share between 0 and 1.")
-    inner, source = unwrap(model), Source(loader)
-    if source.read_once:
-        raise LawscopeError(
-            "The data is read several times; pass a list or a DataLoader instead of a generator."
-        )
+    inner, source = unwrap(model), Source(loader).read_several_times()
     with turn:
         session = Session(inner, source)
         pairs, refused = find_chains(session)
@@ -200,7 +196,7 @@ def compress(model: nn.Module, loader: Any, *, tolerance: float = 1e-5) -> Compr
     return Compressed(layers, refused, before, after, error, share, smaller)
 
 
-class _Gathering(Observer):
+class _Gathering(OnePass):
     """Moments in float64 of what enters the second layer of every pair, by unit."""
 
     def __init__(self, model: nn.Module, pairs: Sequence[Chain]) -> None:
@@ -211,11 +207,8 @@ class _Gathering(Observer):
             for pair in pairs
         ]
         self.indices = {Tap(s, "input", "raw"): i for i, s in enumerate(stations)}
+        self.wanted = list(self.indices)
         self.convolved = [isinstance(model.get_submodule(pair.second), _ConvNd) for pair in pairs]
-        self.done = False
-
-    def taps(self) -> Sequence[Tap]:
-        return [] if self.done else list(self.indices)
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         i = self.indices[tap]
@@ -224,9 +217,6 @@ class _Gathering(Observer):
             rows.flatten(2) if self.convolved[i] else rows.reshape(-1, pair.units, pair.positions)
         )
         self.moments[i].update(maps.double())
-
-    def end_pass(self) -> None:
-        self.done = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,17 +326,13 @@ def _replace(module: nn.Module, name: str, tensor: Tensor) -> None:
         setattr(module, name, nn.Parameter(tensor.clone(), requires_grad=old.requires_grad))
 
 
-class _Outputs(Observer):
+class _Outputs(OnePass):
     """Outputs of one network held against those of another, batch by batch."""
 
     def __init__(self, session: Session, other: _Outputs | None = None) -> None:
-        self.tap = Tap(session.stations.all[0], rows="raw")
-        self.other, self.done = other, False
+        self.wanted, self.other = [Tap(session.stations.all[0], rows="raw")], other
         self.latest: Tensor | None = None
         self.largest = self.change = 0.0
-
-    def taps(self) -> Sequence[Tap]:
-        return [] if self.done else [self.tap]
 
     def see_output(self, output: Any) -> None:
         self.latest = main_tensor(output)
@@ -358,9 +344,6 @@ class _Outputs(Observer):
         self.largest = max(self.largest, float(theirs.abs().max()))
         change = float((self.latest.detach().double() - theirs).abs().max())
         self.change = max(self.change, change if change == change else math.inf)
-
-    def end_pass(self) -> None:
-        self.done = True
 
 
 def _compare(session: Session, smaller: nn.Module, source: Source) -> float:

@@ -124,11 +124,7 @@ def mode_connectivity(
     if not callable(loss):
         raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
     points = whole_number("points", points, 3, "leaves nothing between the networks")
-    source = Source(loader)
-    if source.read_once:
-        raise LawscopeError(
-            "The data is read several times; pass a list or a DataLoader instead of a generator."
-        )
+    source = Source(loader).read_several_times()
     first, second = unwrap(model_a), unwrap(model_b)
     _check_alike(first, second)
     ends = [{n: p.detach() for n, p in each.named_parameters()} for each in (first, second)]

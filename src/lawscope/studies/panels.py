@@ -206,6 +206,15 @@ def collect(
     return read
 
 
+def group_by(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
+    """Return the rows by an entry, or by several, in the order in which its values come."""
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in names)
+        found.setdefault(key if len(names) > 1 else key[0], []).append(row)
+    return found
+
+
 def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
     """Return the answer to a question: whether the numbers pass, and in which panels not."""
 
@@ -258,7 +267,6 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
     ``how`` goes to :meth:`Lab.separation`. A training that diverged has no law: its numbers are
     None and its verdict is "diverged".
     """
-    # Here, because listing studies must not wait for numpy.
     lab.tell(f"measuring {training.describe()}")
     run = lab.run(training)
     numbers: Numbers = {
@@ -273,8 +281,7 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
             laws = [lab.separation(training, order=order, **how) for order in orders]
         numbers |= over_orders([law.values for law in laws])
         numbers |= {"verdict": laws[0].verdict, "warnings": list(laws[0].warnings)}
-    cleaned: Numbers = drop_non_finite(numbers)
-    return cleaned
+    return drop_non_finite(numbers)
 
 
 def over_orders(curves: Sequence[Any]) -> Numbers:

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from lawscope.errors import LawscopeError
 from lawscope.lazy import Tensor, nn
@@ -20,14 +20,7 @@ from lawscope.studies.datasets import Data, ImageData, TextData, samples_of
 from lawscope.training.loop import Trained, evaluate, train
 from lawscope.training.optimizers import find_optimizer
 from lawscope.training.recipe import Recipe
-from lawscope.training.recorders import Recorder
-
-if TYPE_CHECKING:
-    from lawscope.training.recorders import Note as Note
-    from lawscope.training.recorders import Record as Record
-else:
-    # In annotations alone.
-    Note = Record = Any
+from lawscope.training.recorders import Note, Record, Recorder
 
 AfterEpoch = Callable[[int], None]
 

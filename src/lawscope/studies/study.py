@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lawscope.studies.lab import Lab as Lab
 else:
-    # Studies name these in annotations alone: a listing must not wait for matplotlib.
+    # Studies name these in annotations alone: a listing must not wait for torch and matplotlib.
     Axes = Figure = Lab = Any
 
 PRESETS = ("smoke", "cpu", "paper")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lawscope.lazy import Tensor, nn, torch
 from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from lawscope.training.recorders import Note
+from lawscope.training.recorders import Note
 
 # The features of ten thousand images would not fit the memory.
 EVALUATED_AT_ONCE = 1000

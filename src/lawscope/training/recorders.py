@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from lawscope.errors import LawscopeError
 from lawscope.lazy import Tensor, nn, torch
 from lawscope.whole_number import whole_number
 
-if TYPE_CHECKING:
-    Batch = tuple[Tensor, Tensor]
-    Record = dict[str, Tensor]
-    Note = Callable[[nn.Module, Batch, Tensor], None]
+Batch = tuple[Tensor, Tensor]
+Record = dict[str, Tensor]
+Note = Callable[["nn.Module", Batch, Tensor], None]
 
 
 @dataclass(frozen=True)

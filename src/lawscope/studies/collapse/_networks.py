@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import lawscope as ls
 from lawscope.errors import LawscopeError
@@ -16,10 +16,6 @@ from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import PREPARATIONS
 from lawscope.studies.study import Lab, Numbers
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from lawscope.laws.collapse.result import Collapse
-    from lawscope.theory.layer_peeled.peeled import Peeled
 
 CLASSES = 10
 SIMPLEX = "simplex classifier"
@@ -201,7 +197,7 @@ def mean_of_pairs(cosines: Any) -> float | None:
     return mean if math.isfinite(mean) else None
 
 
-def predict_centred(found: Collapse) -> Peeled | None:
+def predict_centred(found: ls.Collapse) -> ls.Peeled | None:
     """Return the prediction at the energies about the mean row and the mean feature."""
     try:
         return ls.peel(found.training_counts, *found.centred_energies)

@@ -14,8 +14,9 @@ to class means up to scale, and the decision to the closest class mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
 from lawscope.lazy import Tensor, torch
 from lawscope.studies.collapse._networks import MLP, VGG11, data_of, training_of
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
@@ -31,9 +32,6 @@ from lawscope.studies.panels import (
 )
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Axes, Claim, Figure, Lab, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from lawscope.laws.collapse.result import Collapse
 
 MEASURES = {
     "nc1": "NC1: within over between classes, D/K",
@@ -128,7 +126,7 @@ def first_collapse(network: Numbers) -> int | None:
     return next((h["epoch"] for h in network["history"] if h["verdict"] == "holds"), None)
 
 
-def numbers_of(found: Collapse) -> Numbers:
+def numbers_of(found: ls.Collapse) -> Numbers:
     return {
         "nc1": found.nc1.papyan,
         "nc2_norms": found.nc2.means.equinorm,

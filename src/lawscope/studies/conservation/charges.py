@@ -83,8 +83,6 @@ def build(name: str) -> nn.Module:
 
 def follow(network: str, how: str, seed: int, settings: Any) -> Numbers:
     """Train one network and return what its ledger says."""
-    from torch.nn import functional as F
-
     batch, finer, kind, options = OPTIMIZERS[how]
     torch.manual_seed(seed)
     model = build(network).double()
@@ -97,7 +95,7 @@ def follow(network: str, how: str, seed: int, settings: Any) -> Numbers:
         for _ in range(settings["steps"] * finer):
             rows = slice(None) if batch is None else torch.randint(64, (batch,))
             optimizer.zero_grad()
-            F.cross_entropy(model(x[rows]), y[rows]).backward()
+            nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
             optimizer.step()
     history = ledger.history()
     # A translation is linear: no noise moves it, whatever the optimizer's batches.

@@ -15,7 +15,7 @@ from typing import Any
 from lawscope.lazy import np
 from lawscope.studies.conservation._linear import GD, SGD, Problem, charge, descend, gaussian
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, medians, presets
+from lawscope.studies.panels import collect, group_by, medians, presets
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 SLIDE, SCALAR = "(uwx − 1)²", "(uwx − y)²"
@@ -96,11 +96,11 @@ def by(how: str, value: Callable[[Numbers], Any]) -> Callable[[Numbers], dict[st
 
 
 def figure(numbers: Numbers) -> Figure:
-    names = list(dict.fromkeys(row["problem"] for row in numbers["rows"]))
-    drawing, axes = grid(2, len(names), "Charges from three starts", (2.8, 2.3))
+    problems_ = group_by(numbers["rows"], "problem")
+    drawing, axes = grid(2, len(problems_), "Charges from three starts", (2.8, 2.3))
     for line, how in zip(axes, (SGD, GD), strict=True):
-        for axis, name in zip(line, names, strict=True):
-            own = [r for r in numbers["rows"] if (r["problem"], r["how"]) == (name, how)]
+        for axis, (name, rows) in zip(line, problems_.items(), strict=True):
+            own = [row for row in rows if row["how"] == how]
             for row in own:
                 for values, color in zip(row["charges"], COLOURS, strict=False):
                     axis.plot(row["steps"], values, color=color, lw=0.7)

@@ -106,8 +106,6 @@ def networks(lab: Lab) -> list[Numbers]:
 def equilibrium(
     model: nn.Module, layers: list[nn.Linear], x: Tensor, y: Tensor, settings: Any, seed: int
 ) -> list[Numbers]:
-    from torch.nn import functional as F
-
     lr, decay, steps = (settings[name] for name in ("lr", "decay", "steps"))
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, weight_decay=decay)
@@ -115,7 +113,7 @@ def equilibrium(
     def backward() -> None:
         rows = torch.randint(len(x), (settings["batch"],), generator=generator)
         optimizer.zero_grad()
-        F.cross_entropy(model(x[rows]), y[rows]).backward()
+        nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
 
     def squares(gradient: bool) -> list[float]:
         found = (layer.weight.grad if gradient else layer.weight.detach() for layer in layers)

@@ -24,7 +24,7 @@ from lawscope.studies.conservation._linear import (
     trace_of_hessian,
 )
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, presets
+from lawscope.studies.panels import collect, group_by, presets
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 KAIMING, XAVIER = "Kaiming", "Xavier"
@@ -113,10 +113,8 @@ def change(row: Numbers) -> float | None:
 def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 2, "The stability condition S = Tr H along training", (4.4, 3.0))
     panels = {"0.001": axes[0][0], AT_ONCE: axes[0][1], WARMED: axes[0][1]}
-    runs = list(dict.fromkeys((r["how"], r["start"], r["rate"]) for r in numbers["rows"]))
-    shown = [run for run in runs if run[2] == "0.001" or run[1] == KAIMING]
-    for index, run in enumerate(shown):
-        own = [r for r in numbers["rows"] if (r["how"], r["start"], r["rate"]) == run]
+    shown = (r for r in numbers["rows"] if r["rate"] == "0.001" or r["start"] == KAIMING)
+    for index, (run, own) in enumerate(group_by(shown, "how", "start", "rate").items()):
         for row in own:
             label = (run[2] if run[2] != "0.001" else ", ".join(run[:2])) if row is own[0] else None
             axis, style = panels[run[2]], "--" if run[0] == GD else "-"

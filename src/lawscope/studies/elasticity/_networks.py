@@ -15,10 +15,11 @@ from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, Samples, samples_of
 from lawscope.studies.figures import plain_axis
 from lawscope.studies.panels import Number, Settings, collect, presets
-from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Note, Record, Task, Training
+from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Task, Training
 from lawscope.studies.study import Axes, Lab, NotTried, Numbers
 from lawscope.training.loop import Trained, evaluate
 from lawscope.training.recipe import Recipe
+from lawscope.training.recorders import Note, Record
 
 SHAPES = "shapes"
 TRAJECTORY = "trajectory"

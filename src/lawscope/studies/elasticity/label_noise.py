@@ -18,7 +18,7 @@ from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import SHAPES_WORLD, TINY_SHAPES
 from lawscope.studies.elasticity.estimation import MODELS
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, middle, presets
+from lawscope.studies.panels import Panels, Settings, collect, middle, presets
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
@@ -33,10 +33,6 @@ LABEL = "p = {share:.3g}"
 
 def trainings(settings: Settings, share: float) -> list[Training]:
     return networks.trainings_of(settings, settings["world"], share)
-
-
-def plan(settings: Settings) -> list[Training]:
-    return [training for share in settings["shares"] for training in trainings(settings, share)]
 
 
 def measure(lab: Lab) -> Numbers:
@@ -154,7 +150,7 @@ STUDY = Study(
     paper="separation fails for p > 2/3; near 2/3 the tail index of β̂ overtakes that of α̂",
     minutes={"smoke": 0.1, "cpu": 4, "paper": 60},
     settings=presets(PAPER, CPU, SMOKE),
-    plan=plan,
+    plan=Panels(trainings, share="shares").plan,
     measure=measure,
     claims=(
         Claim(

@@ -20,9 +20,9 @@ from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, SHAPES, of_world, thinned
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, yes_or_no
+from lawscope.studies.panels import Settings, collect, group_by, medians, yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 WORLDS = (SHAPES, CIFAR_THREE)
 BETAS: dict[str, Callable[[Any], Any]] = {
@@ -99,7 +99,7 @@ def last_error(betas: tuple[str, ...]) -> Callable[[Numbers], Any]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    worlds = list(dict.fromkeys(row["world"] for row in numbers["genuine"]))
+    worlds = group_by(numbers["genuine"], "world")
     drawing, axes = grid(1, 2 + len(worlds), "Towards a simplex ETF", (3.6, 3.1))
     theory, along = axes[0][0], axes[0][1]
     for beta, color in zip(BETAS, COLOURS, strict=False):
@@ -108,8 +108,7 @@ def figure(numbers: Numbers) -> Figure:
             theory.plot(row["times"][1:], row["error"][1:], "o-", color=color, ms=3, lw=1,
                         label=label)  # fmt: skip
     plain_axis(theory, "LE-ODE, L-model, K = 3", legend=7, xscale="log", yscale="log")
-    for index, world in enumerate(worlds):
-        rows = [row for row in numbers["genuine"] if row["world"] == world]
+    for index, (world, rows) in enumerate(worlds.items()):
         for row in rows:
             label = world if row is rows[0] else None
             along.plot(row["steps"], row["error"], color=COLOURS[index], lw=0.8, label=label)
@@ -140,15 +139,7 @@ def approaches(world: str) -> tuple[Claim, ...]:
 
 
 def genuine_by_world(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
-    def read(numbers: Numbers) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for row in numbers["genuine"]:
-            found.setdefault(row["world"], []).append(row[name])
-        if not found:
-            raise NotTried("this preset has no networks")
-        return found
-
-    return read
+    return collect("genuine", "{world}", name)
 
 
 STUDY = Study(

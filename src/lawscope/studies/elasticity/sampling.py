@@ -19,8 +19,7 @@ from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import SHAPES_WORLD, SHORT_SHAPES, TINY_SHAPES, thinned
 from lawscope.studies.elasticity.estimation import fit
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, middle, presets, yes_or_no
-from lawscope.studies.plan import Training
+from lawscope.studies.panels import Settings, collect, group_by, medians, middle, presets, yes_or_no
 from lawscope.studies.study import Figure, Lab, Numbers, Question, Study
 
 K = 3
@@ -67,10 +66,6 @@ def measure(lab: Lab) -> Numbers:
         "strengths": [strength(name, each) for name, own in records.items() for each in own],
         "matrices": [general(lab.settings, seed) for seed in range(lab.settings["matrices"])],
     }
-
-
-def plan(settings: Settings) -> list[Training]:
-    return networks.plan(settings)
 
 
 def imitate(records: Mapping[str, list[Numbers]], shares: list[float]) -> list[Numbers]:
@@ -150,9 +145,9 @@ def figure(numbers: Numbers) -> Figure:
                 left.plot(shown["steps"], shown["without_own"][k], ":", color=color, lw=1.2)
     words = "imbalanced; dashed: with P, dotted: without"
     networks.steps_axis(left, words, legend=7 if shown else 0, yscale="symlog")
-    worlds_ = list(dict.fromkeys(row["world"] for row in numbers["strengths"]))
-    for world, color in zip(worlds_, COLOURS, strict=False):
-        for row in (row for row in numbers["strengths"] if row["world"] == world):
+    by_world = group_by(numbers["strengths"], "world").items()
+    for (world, rows), color in zip(by_world, COLOURS, strict=False):
+        for row in rows:
             label = world if row["seed"] == 0 else None
             middle_.plot(row["steps"], row["path"], color=color, lw=0.8, label=label)
     networks.steps_axis(middle_, "U along training", legend=7)
@@ -170,7 +165,7 @@ STUDY = Study(
     paper="a sampling matrix P may model imbalanced classes; symmetric E may do as well",
     minutes={"smoke": 0.1, "cpu": 3, "paper": 30},
     settings=presets(PAPER, CPU, SMOKE),
-    plan=plan,
+    plan=networks.plan,
     measure=measure,
     questions=(
         Question(

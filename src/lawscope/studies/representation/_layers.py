@@ -43,7 +43,7 @@ def numbers_of(layer: LayerAlignment) -> Numbers:
     """Return JSON values of one layer."""
     fit, spectra = layer.exponents, layer.spectra
     cross = layer.cross
-    numbers: Numbers = drop_non_finite(
+    return drop_non_finite(
         {
             "layer": layer.name, "state": layer.state, "rank99": layer.rank_out,
             "raw": dict(layer.raw), "excess": dict(layer.excess),
@@ -63,7 +63,6 @@ def numbers_of(layer: LayerAlignment) -> Numbers:
             },
         }
     )  # fmt: skip
-    return numbers
 
 
 def split_network(network: nn.Module, name: str) -> tuple[nn.Sequential, nn.Sequential]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import lawscope as ls
 from lawscope.formatting import fixed
-from lawscope.lazy import Tensor
+from lawscope.lazy import Tensor, nn
 from lawscope.studies.datasets import TextData
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import (
@@ -102,11 +102,10 @@ def plan(settings: Any) -> list[Training]:
 
 def look(lab: Lab, training: Training, step: int) -> list[Numbers]:
     """Return the spectra of every layer, and every head, of a transformer."""
-    from torch.nn.functional import cross_entropy
 
     def next_token_loss(output: Tensor, following: Tensor | None) -> Tensor:
         assert following is not None
-        return cross_entropy(output.flatten(0, 1), following.flatten())
+        return nn.functional.cross_entropy(output.flatten(0, 1), following.flatten())
 
     run = lab.run(training)
     windows = run.samples.x_test[: lab.settings["windows"]]

@@ -17,7 +17,7 @@ from typing import Any
 
 from lawscope.formatting import fixed
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
-from lawscope.studies.panels import collect, middle, presets
+from lawscope.studies.panels import collect, group_by, middle, presets
 from lawscope.studies.plan import Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
@@ -110,11 +110,8 @@ def compare(name: str, of: str, comparison: str) -> Callable[[Numbers], dict[str
     def read(numbers: Numbers) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {}
         fixed_ = "batch" if of == "decay" else "decay"
-        for group in dict.fromkeys(row["group"] for row in numbers["rows"]):
-            own = [
-                row for row in numbers["rows"]
-                if (row["group"], row["comparison"]) == (group, comparison)
-            ]  # fmt: skip
+        compared = (row for row in numbers["rows"] if row["comparison"] == comparison)
+        for group, own in group_by(compared, "group").items():
             values = sorted({row[of] for row in own})
             if len({row[fixed_] for row in own}) > 1 or len(values) < 2:
                 continue
@@ -149,15 +146,8 @@ def table(numbers: Numbers) -> list[list[str]]:
     """Return every comparison, median over seeds."""
     titles = ["networks", "decay", "batch", "compared at", "loss", "test accuracy", "99 % rank"]
     rows = [[*titles, *RELATIONS]]
-    cells = dict.fromkeys(
-        (r["group"], r["decay"], r["batch"], r["comparison"]) for r in numbers["rows"]
-    )
-    for cell in cells:
-        own = [
-            r for r in numbers["rows"]
-            if (r["group"], r["decay"], r["batch"], r["comparison"]) == cell
-        ]  # fmt: skip
-        group, decay, batch, comparison = cell
+    cells = group_by(numbers["rows"], "group", "decay", "batch", "comparison")
+    for (group, decay, batch, comparison), own in cells.items():
         rows.append(
             [
                 group, f"{decay:g}", str(batch), comparison,
@@ -177,9 +167,8 @@ def figure(numbers: Numbers) -> Figure:
             (of, name) for name in ("rank99", "mean") for of in ("decay", "batch")
         ):
             axis = line[place]
-            groups_ = [g for g in dict.fromkeys(row["group"] for row in own) if of not in g]
-            for group, color in zip(groups_, COLOURS, strict=False):
-                seen = [row for row in own if row["group"] == group]
+            groups_ = group_by((row for row in own if of not in row["group"]), "group")
+            for (group, seen), color in zip(groups_.items(), COLOURS, strict=False):
                 values = sorted({row[of] for row in seen})
                 cells = [[row for row in seen if row[of] == value] for value in values]
                 draw_seeds(axis, range(len(values)), cells, name, color=color, label=group)

@@ -49,11 +49,10 @@ def fit_class(values: Any) -> Numbers:
     from lawscope.laws.separation.verdict import judge
 
     fit = fit_line(values)
-    numbers: Numbers = drop_non_finite({
+    return drop_non_finite({
         "D": values.tolist(), "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
         "interval": {}, "verdict": judge(fit, log_or_nan(values))[0],
     })  # fmt: skip
-    return numbers
 
 
 def count_straight(row: Numbers) -> int:

@@ -58,9 +58,7 @@ def _register_removed(name: str, sigma: float) -> None:
     # Not elementwise: θ₀ is drawn by the shapes of one network.
     @register_optimizer(name)
     def removed(weights: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-        from torch.optim import SGD
-
-        optimizer = SGD(weights, recipe.lr, MOMENTUM, weight_decay=recipe.weight_decay)
+        optimizer = torch.optim.SGD(weights, recipe.lr, MOMENTUM, weight_decay=recipe.weight_decay)
         # θ₀ is the same for all seeds, so that two trainings have the same loss.
         ls.remove_symmetry(optimizer, sigma=sigma, seed=0)
         return optimizer

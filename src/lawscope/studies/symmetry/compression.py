@@ -19,7 +19,7 @@ import lawscope as ls
 from lawscope.lazy import nn, torch
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, yes_or_no
+from lawscope.studies.panels import Settings, collect, group_by, medians, presets, yes_or_no
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import NETWORKS
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
@@ -182,9 +182,10 @@ def figure(numbers: Numbers) -> Figure:
         axis.set_ylabel("test accuracy", fontsize=8.5)
     for way, color in zip(WAYS, COLOURS, strict=False):
         own = [row for row in numbers["networks"] if row["way"] == way and row["decay"]]
-        decays = list(dict.fromkeys(row["decay"] for row in own))
-        cells = [[row for row in own if row["decay"] == decay] for decay in decays]
-        draw_seeds(axes[0][2], decays, cells, "kept", color=color, label=WAYS[way])
+        cells = group_by(own, "decay")
+        draw_seeds(
+            axes[0][2], list(cells), list(cells.values()), "kept", color=color, label=WAYS[way]
+        )
     plain_axis(axes[0][2], "share of weights kept", xscale="log", yscale="log")
     axes[0][2].set_xlabel("weight decay", fontsize=8.5)
     for row in numbers["regressions"]:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, colours, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, yes_or_no
-from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Note, Record, Task, Training
+from lawscope.studies.panels import Settings, collect, group_by, medians, presets, yes_or_no
+from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Task, Training
 from lawscope.studies.registry import NETWORKS
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 from lawscope.training.loop import Trained
 from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
+from lawscope.training.recorders import Note, Record
 
 if TYPE_CHECKING:
     from torch import Generator
@@ -227,9 +228,8 @@ def difference(row: Numbers) -> int:
 def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 4, "Dimensional collapse", (3.1, 2.7))
     first, second, *others = axes[0]
-    gammas = list(dict.fromkeys(row["gamma"] for row in numbers["linear"]))
-    for gamma, color in zip(gammas, colours(len(gammas)), strict=True):
-        own = [row for row in numbers["linear"] if row["gamma"] == gamma]
+    gammas = group_by(numbers["linear"], "gamma")
+    for (gamma, own), color in zip(gammas.items(), colours(len(gammas)), strict=True):
         for row in own:
             first.plot(row["predicted"], row["found"], "o", ms=3, color=color,
                        label=f"γ = {gamma:g}" if row is own[0] else None)  # fmt: skip

@@ -21,13 +21,14 @@ from typing import Any, ClassVar
 from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, yes_or_no
-from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Note, Record, Task, Training
+from lawscope.studies.panels import Panels, Settings, collect, medians, presets, yes_or_no
+from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Task, Training
 from lawscope.studies.registry import NETWORKS
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 from lawscope.training.loop import Trained
 from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
+from lawscope.training.recorders import Note, Record
 
 NOISE = 0.05  # η²
 LATENTS, SIDE = 12, 14
@@ -145,10 +146,6 @@ def trainings_of(settings: Settings, left: int) -> list[Training]:
     ]
 
 
-def plan(settings: Settings) -> list[Training]:
-    return [t for left in settings["left"] for t in trainings_of(settings, left)]
-
-
 def measure(lab: Lab) -> Numbers:
     settings, networks, linear, pictures = lab.settings, [], [], []
     data = data_of(settings)
@@ -264,7 +261,7 @@ STUDY = Study(
     paper="generated images lose diversity as β increases; modes are lost at thresholds",
     minutes={"smoke": 0.1, "cpu": 2, "paper": 60},
     settings=presets(PAPER, CPU, SMOKE),
-    plan=plan,
+    plan=Panels(trainings_of, left="left").plan,
     measure=measure,
     claims=(
         Claim(

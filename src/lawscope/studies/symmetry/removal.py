@@ -20,7 +20,15 @@ from typing import Any
 import lawscope as ls
 from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, quietly, yes_or_no
+from lawscope.studies.panels import (
+    Settings,
+    collect,
+    group_by,
+    medians,
+    presets,
+    quietly,
+    yes_or_no,
+)
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 from lawscope.studies.symmetry import _networks as networks
@@ -136,15 +144,14 @@ def relative_barrier(numbers: Numbers) -> dict[str, list[float]]:
 def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 4, "Symmetry removed", (3.1, 2.9))
     ways = list(WAYS.values())
-    decays = list(dict.fromkeys(row["decay"] for row in numbers["networks"]))
+    decays = group_by(numbers["networks"], "decay")
     panels = {
         "dead": "dead units", "learned": "rank of W − θ₀ (dotted: of W)", "test_accuracy":
         "test accuracy (dotted: without θ₀)",
     }  # fmt: skip
     beside = {"learned": "W", "test_accuracy": "ablated"}
     for axis, (name, title) in zip(axes[0], panels.items(), strict=False):
-        for decay, color in zip(decays, COLOURS, strict=False):
-            own = [row for row in numbers["networks"] if row["decay"] == decay]
+        for (decay, own), color in zip(decays.items(), COLOURS, strict=False):
             cells = [[row for row in own if row["way"] == way] for way in ways]
             draw_seeds(axis, range(3), cells, name, color=color, label=f"decay {decay:g}")
             if name in beside:
