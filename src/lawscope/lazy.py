@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     import torch
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from torch import Tensor, nn
 else:
 
@@ -29,6 +31,6 @@ else:
 
     np, pd, torch, nn = map(_Lazy, ("numpy", "pandas", "torch", "torch.nn"))
     # In annotations alone.
-    Tensor = Any
+    Axes = Figure = Tensor = Any
 
-__all__ = ["Tensor", "nn", "np", "pd", "torch"]
+__all__ = ["Axes", "Figure", "Tensor", "nn", "np", "pd", "torch"]

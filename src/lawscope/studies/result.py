@@ -15,14 +15,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from lawscope.checks import checked
 from lawscope.documents import parse_json
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
 from lawscope.formatting import describe_settings, number
-from lawscope.lazy import pd
+from lawscope.lazy import Figure, pd
 from lawscope.result import Result
 from lawscope.section import Section, Table
 from lawscope.studies.entry import today, versions
@@ -45,9 +45,6 @@ from lawscope.studies.study import (
     JudgingError,
     count_verdicts,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DEFAULT_OUT = Path("lawscope-studies")
 DIGITS = 6

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, samples_of
@@ -26,9 +26,6 @@ from lawscope.training.loop import Trained
 from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
 from lawscope.training.recorders import Note, Record
-
-if TYPE_CHECKING:
-    from torch import Generator
 
 SIGNAL, AUGMENTATION = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1), (0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
 TEMPERATURE = 0.5
@@ -95,7 +92,7 @@ class SimCLR(Task):
         return 6 * 60 * weights * training.data.count * training.recipe.epochs / FLOPS
 
 
-def augment(x: Tensor, generator: Generator) -> Tensor:
+def augment(x: Tensor, generator: torch.Generator) -> Tensor:
     """Shift each image by up to a pixel, mirror half of them, scale its contrast, add noise."""
     n, _, height, width = x.shape
     padded = torch.nn.functional.pad(x, (1, 1, 1, 1), value=-1.0)
