@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from lawscope.errors import LawscopeError
+from lawscope.lazy import np
 
 ASIDE_ENTRIES = 256  # arrays of at least so many entries may be stored beside the document
 _NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -150,12 +149,16 @@ def _decode_union(value: Any, kinds: tuple[Any, ...], aside: Mapping[str, Any] |
     return value
 
 
-def drop_non_finite(value: Any) -> Any:
+def drop_non_finite(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same structure with None for every float that is not finite."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: drop_non_finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [drop_non_finite(item) for item in value]
-    return value
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        if isinstance(value, dict):
+            return drop_non_finite(value)
+        if isinstance(value, list | tuple):
+            return [clean(item) for item in value]
+        return value
+
+    return {key: clean(value) for key, value in numbers.items()}

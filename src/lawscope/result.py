@@ -8,16 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from lawscope.checks import checked
 from lawscope.documents import decode_fields, encode, parse_json
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
+from lawscope.lazy import Axes
 from lawscope.section import Section
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LONG = 2**20  # letters of JSON from which long arrays are stored in a file beside it
 OURS = {"written by": "lawscope"}  # in that file

@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -17,9 +17,7 @@ from lawscope.capture.pooling import OF_STEPS, Pooling, choose_pooling
 from lawscope.capture.residual import find_residual_blocks
 from lawscope.capture.trace import Seen, Trace, join_name
 from lawscope.errors import LawscopeError, NotApplicableError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from lawscope.lazy import pd
 
 GRANULARITIES = ("layers", "blocks")
 Place = Literal["input", "output", "entrance", "function", "operand", "projection", "projected"]
@@ -136,8 +134,6 @@ class Stations:
 
     def table(self) -> pd.DataFrame:
         """Return one row per station."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "station": list(self.names),

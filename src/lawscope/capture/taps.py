@@ -102,6 +102,19 @@ class Observer:
         """Note that the optimizer has made a step; only where a training loop is watched."""
 
 
+class OnePass(Observer):
+    """An observer that is done when its ``wanted`` taps have been read in one pass."""
+
+    wanted: Sequence[Tap] = ()
+    done = False
+
+    def taps(self) -> Sequence[Tap]:
+        return () if self.done else self.wanted
+
+    def end_pass(self) -> None:
+        self.done = True
+
+
 class Reader(TorchFunctionMode):
     """Hooks that turn one forward pass, and its backward pass, into rows for observers.
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+import lawscope as ls
 from lawscope._version import __version__
 from lawscope.cli.charges import charges
 from lawscope.cli.demo import demo, demo_imbalanced, init
@@ -248,7 +249,6 @@ def list_stations(
     """List the places of a network where laws can be measured, and what selects them."""
     from rich.console import Console
 
-    from lawscope.capture.stations import stations
     from lawscope.cli.data import load_data
     from lawscope.cli.scan import build_target, explain_failures, quiet_warnings
     from lawscope.report.terminal import render_frame
@@ -258,7 +258,7 @@ def list_stations(
     asked = {"data": data, "data_dir": data_dir, "size": size, "scale": "-1:1", "mean": None}
     with quiet_warnings(), explain_failures("The network or its data"):
         given = load_data(SimpleNamespace(**few, **asked), model)[0] if data else found.data()
-        listed = stations(model, given)
+        listed = ls.stations(model, given)
     Console().print(render_frame(listed.table()), *listed.remarks, sep="\n", markup=False)
 
 
@@ -268,9 +268,7 @@ def show(
     json_: AsJson = False,
 ) -> None:
     """Print a result that was saved."""
-    from lawscope.result import load
-
-    print_result(load(file), json_)
+    print_result(ls.load(file), json_)
 
 
 for command in (charges, demo, demo_imbalanced, depth, peel, init):

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+import lawscope as ls
 from lawscope.cli.shared import AsJson, DataDir, Threads, print_json, print_result, spell_options
 
 
@@ -80,16 +81,13 @@ def measure(
     )
     from lawscope.data.batches import as_raw
     from lawscope.data.source import Source
-    from lawscope.errors import LawscopeError
     from lawscope.laws.conservation.charges import charges as compute_charges
-    from lawscope.laws.conservation.find import find_symmetries
-    from lawscope.laws.conservation.noise import noise_equilibrium
 
     given, model = build_target(target, checkpoint)
     with quiet_warnings(), explain_failures("The network or its data"):
         loader, _, _ = load_target_data(options, given, model)
         loader = list(loader) if isinstance(loader, Iterator) else loader
-        symmetries = find_symmetries(model, as_raw(Source(loader).peek()), mode=mode)
+        symmetries = ls.find_symmetries(model, as_raw(Source(loader).peek()), mode=mode)
         found: dict[str, Any] = {
             "symmetries": symmetries,
             "charges": compute_charges(model, symmetries=symmetries),
@@ -103,9 +101,9 @@ def measure(
             )
             return found
         try:
-            found["noise_equilibrium"] = noise_equilibrium(
+            found["noise_equilibrium"] = ls.noise_equilibrium(
                 model, loader, criterion, symmetries=symmetries
             )
-        except LawscopeError as error:
+        except ls.LawscopeError as error:
             sys.stderr.write(f"lawscope: no noise equilibrium: {spell_options(str(error))}\n")
     return found

@@ -10,9 +10,11 @@ from typing import Annotated
 
 import typer
 
+import lawscope as ls
 from lawscope.cli.shared import AsJson, Out, Threads, WhichMode, deliver
 from lawscope.errors import LawscopeError
 from lawscope.files import exists, write_whole
+from lawscope.lazy import torch
 
 # The batches in which the paper's authors measure, in the order in which they draw samples; of
 # consequence in train mode only.
@@ -74,11 +76,8 @@ def demo(
     The 20-layer network of He & Su (2023), figure 1, measured as they did:
     lawscope demo --depth 20 --lr 3e-4 --mode train
     """
-    import torch
-
     from lawscope.capture.restore import MODES
     from lawscope.cli.scan import set_threads
-    from lawscope.laws.scan import scan
     from lawscope.progress import progress
     from lawscope.training.loop import train
     from lawscope.training.recipe import Recipe
@@ -107,7 +106,7 @@ def demo(
     if outcome.loss != outcome.loss:
         raise LawscopeError(f"The training diverged at --lr {lr:g}; try a smaller one.")
     order = torch.from_numpy(as_drawn(labels, seed)).split(MEASURED_AT_ONCE)
-    report = scan(
+    report = ls.scan(
         model,
         [(x[rows], y[rows]) for rows in order],
         control=untrained,

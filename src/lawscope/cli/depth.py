@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import lawscope as ls
 from lawscope.cli.shared import AsJson, DataDir, Threads, find_form, print_result, write_figure
 from lawscope.errors import LawscopeError
 
@@ -58,11 +59,10 @@ def depth(
 
     from lawscope.cli.data import parse_size
     from lawscope.cli.scan import set_threads
-    from lawscope.remedies.depth import advise_depth
 
     # Layers of a hundred units are too small to share: a second thread only waits.
     set_threads(threads or 1)
-    advice = advise_depth(
+    advice = ls.advise_depth(
         data,
         depths=tried,
         seeds=seeds,

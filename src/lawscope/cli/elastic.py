@@ -10,8 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+import lawscope as ls
 from lawscope.cli.shared import AsJson, find_form, print_result, write_figure
 from lawscope.errors import LawscopeError
+from lawscope.lazy import np
 
 app = typer.Typer(
     name="elastic",
@@ -58,7 +60,6 @@ def fit(
 
     lawscope elastic fit means.npz --model I --window 51 --out fit.html
     """
-    from lawscope.theory.elastic_sde.fit import fit_elastic
     from lawscope.theory.elastic_sde.trajectory import read_trajectory
 
     _check_figure(figure)
@@ -70,7 +71,7 @@ def fit(
             raise LawscopeError(f"--t0 {t0} is not a step; give a number or auto.") from None
     kind: Any = model
     pooled: Any = pooling
-    found = fit_elastic(read_trajectory(run), kind, begin, window, pooling=pooled)
+    found = ls.fit_elastic(read_trajectory(run), kind, begin, window, pooling=pooled)
     _deliver(found, out, figure, json_)
 
 
@@ -117,26 +118,23 @@ def simulate(
 
     lawscope elastic simulate --model L --beta "-0.02" --times 500 --record run.lawscope.json
     """
-    import numpy as np
-
-    from lawscope.theory.elastic_sde.model import ElasticSDE
-    from lawscope.theory.elastic_sde.phases import elastic_phases
-    from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory
     from lawscope.whole_number import whole_number
 
     _check_figure(figure)
     reading: Any = drift
     strengths = parse_rate("--alpha", alpha), parse_rate("--beta", beta)
-    sde = ElasticSDE(*strengths, classes, features, model, noise=noise, drift=reading, start=start)
+    sde = ls.ElasticSDE(
+        *strengths, classes, features, model, noise=noise, drift=reading, start=start
+    )
     moments = parse_numbers("--times", times)
     shares = parse_numbers("--label-noise", label_noise)
-    found = elastic_phases(sde, moments, shares, samples, repeats, seed)
+    found = ls.elastic_phases(sde, moments, shares, samples, repeats, seed)
     if record is not None:
         sde = sde.replace(label_noise=shares[0])
         grid = np.linspace(start, max(moments), RECORDED)
         amount = whole_number("trials", trials, 1, "is no training")
         runs = [sde.sample(grid, samples, [seed, trial]).mean(axis=1) for trial in range(amount)]
-        ElasticTrajectory(grid, np.stack(runs)).save(record)
+        ls.ElasticTrajectory(grid, np.stack(runs)).save(record)
         sys.stderr.write(f"record: {record}\n")
     _deliver(found, out, figure, json_)
 
@@ -148,8 +146,6 @@ def parse_rate(option: str, text: str) -> Callable[[Any], Any]:
         >>> float(parse_rate("--alpha", "2 * sqrt(t)")(9.0))
         6.0
     """
-    import numpy as np
-
     allowed = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
     marks = (ast.operator, ast.unaryop, ast.expr_context)
     known = {"t", *FUNCTIONS}

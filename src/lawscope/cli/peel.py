@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import lawscope as ls
 from lawscope.cli.shared import (
     AsJson,
     DataDir,
@@ -19,9 +20,7 @@ from lawscope.cli.shared import (
 from lawscope.errors import LawscopeError
 from lawscope.files import check_file
 from lawscope.formatting import count, number
-
-if TYPE_CHECKING:
-    from lawscope.theory.layer_peeled.peeled import Peeled
+from lawscope.lazy import np
 
 MOST_CLASSES = 1_000_000
 UNHEARD_OF = 1e6  # a ratio that no data set has
@@ -84,7 +83,6 @@ def peel(
 
     lawscope peel --classes 10 --majority 5 --sweep
     """
-    import numpy as np
     from rich.console import Console
 
     from lawscope.report.terminal import render_frame
@@ -171,8 +169,6 @@ def parse_counts(counts: str) -> list[float]:
 
 def read_labels(path: Path) -> Any:
     """Return the labels in a file, one value per sample."""
-    import numpy as np
-
     check_file(path, "--labels takes a .npy, .npz or text file")
     try:
         if path.suffix in (".npy", ".npz"):
@@ -221,7 +217,7 @@ def name_energies(context: typer.Context, weight_energy: float, feature_energy: 
     )
 
 
-def explain(found: Peeled) -> list[str]:
+def explain(found: ls.Peeled) -> list[str]:
     """Return what the prediction means for someone who is about to train."""
     if not found.quick:
         return [

@@ -96,6 +96,15 @@ class Source:
         """Return how many batches of the pass under way were handed out, and their fingerprint."""
         return self._handed_out, self._digest.copy().hexdigest()
 
+    def read_several_times(self) -> Self:
+        """Return the source; refuse data that can be read only once."""
+        if self.read_once:
+            raise LawscopeError(
+                "The data is read several times; pass a list or a DataLoader instead of a "
+                "generator."
+            )
+        return self
+
     def describe(self) -> dict[str, Any]:
         """Return the first batch, and what of the data a measurement is planned by."""
         known = {"read_once": self.read_once, "samples": self.samples, "classes": self.classes}

@@ -13,7 +13,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import (
-    TYPE_CHECKING,
     Any,
     Generic,
     Literal,
@@ -31,12 +30,10 @@ from lawscope.data.tokens import TokenSource
 from lawscope.errors import LawscopeError
 from lawscope.formatting import describe_settings, typeset
 from lawscope.laws.provenance import Provenance
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Section
 from lawscope.whole_number import LARGEST, whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Need = Literal["labels", "tokens", "loss", "weights", "steps"]
 Verdict = Literal["holds", "does not hold", "cannot be told"]
@@ -178,8 +175,6 @@ class LawResult(Result):
 
     def table(self) -> pd.DataFrame:
         """Return the first table of the section, as text; a result may have a better one."""
-        import pandas as pd
-
         tables = self.section().tables
         if not tables:
             raise LawscopeError(f"A {type(self).__name__} has no table.")

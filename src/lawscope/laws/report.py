@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from lawscope.laws.base import LawResult
 from lawscope.laws.provenance import Provenance
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Section
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MOST_ADVICE = 3
 
@@ -76,8 +73,6 @@ class Report(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per law: its verdict and the sentence behind it."""
-        import pandas as pd
-
         rows = [(name, r.verdict, r.reason) for name, r in self.results.items()]
         rows += [(name, "not measured", reason) for name, reason in self.skipped.items()]
         return pd.DataFrame(rows, columns=["law", "verdict", "reason"])

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,18 +24,16 @@ from lawscope.capture.outputs import main_tensor
 from lawscope.capture.restore import turn, unwrap
 from lawscope.capture.session import Session, run_together
 from lawscope.capture.stations import Station
-from lawscope.capture.taps import Observer, Tap
+from lawscope.capture.taps import OnePass, Tap
 from lawscope.capture.trace import join_name
 from lawscope.checks import checked
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.formatting import count, many, number, percent
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Bars, KeyNumber, Section, Table
 from lawscope.statistics.unit_moments import UnitMoments
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # How far from constant, or from a line, a unit may be, in units of the layer's largest standard
 # deviation; the first of these whose network is near enough to the given one is taken.
@@ -88,8 +86,6 @@ class Compressed(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per layer."""
-        import pandas as pd
-
         rows = [(one.name, one.units, one.dead, one.merged, one.left) for one in self.layers]
         return pd.DataFrame(rows, columns=["layer", "units", "dead", "merged", "left"])
 
@@ -167,11 +163,7 @@ def compress(model: nn.Module, loader: Any, *, tolerance: float = 1e-5) -> Compr
     """
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise LawscopeError(f"tolerance={tolerance!r} is not a share between 0 and 1.")
-    inner, source = unwrap(model), Source(loader)
-    if source.read_once:
-        raise LawscopeError(
-            "The data is read several times; pass a list or a DataLoader instead of a generator."
-        )
+    inner, source = unwrap(model), Source(loader).read_several_times()
     with turn:
         session = Session(inner, source)
         pairs, refused = find_chains(session)
@@ -204,7 +196,7 @@ def compress(model: nn.Module, loader: Any, *, tolerance: float = 1e-5) -> Compr
     return Compressed(layers, refused, before, after, error, share, smaller)
 
 
-class _Gathering(Observer):
+class _Gathering(OnePass):
     """Moments in float64 of what enters the second layer of every pair, by unit."""
 
     def __init__(self, model: nn.Module, pairs: Sequence[Chain]) -> None:
@@ -215,11 +207,8 @@ class _Gathering(Observer):
             for pair in pairs
         ]
         self.indices = {Tap(s, "input", "raw"): i for i, s in enumerate(stations)}
+        self.wanted = list(self.indices)
         self.convolved = [isinstance(model.get_submodule(pair.second), _ConvNd) for pair in pairs]
-        self.done = False
-
-    def taps(self) -> Sequence[Tap]:
-        return [] if self.done else list(self.indices)
 
     def see(self, tap: Tap, rows: Tensor) -> None:
         i = self.indices[tap]
@@ -228,9 +217,6 @@ class _Gathering(Observer):
             rows.flatten(2) if self.convolved[i] else rows.reshape(-1, pair.units, pair.positions)
         )
         self.moments[i].update(maps.double())
-
-    def end_pass(self) -> None:
-        self.done = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,17 +326,13 @@ def _replace(module: nn.Module, name: str, tensor: Tensor) -> None:
         setattr(module, name, nn.Parameter(tensor.clone(), requires_grad=old.requires_grad))
 
 
-class _Outputs(Observer):
+class _Outputs(OnePass):
     """Outputs of one network held against those of another, batch by batch."""
 
     def __init__(self, session: Session, other: _Outputs | None = None) -> None:
-        self.tap = Tap(session.stations.all[0], rows="raw")
-        self.other, self.done = other, False
+        self.wanted, self.other = [Tap(session.stations.all[0], rows="raw")], other
         self.latest: Tensor | None = None
         self.largest = self.change = 0.0
-
-    def taps(self) -> Sequence[Tap]:
-        return [] if self.done else [self.tap]
 
     def see_output(self, output: Any) -> None:
         self.latest = main_tensor(output)
@@ -362,9 +344,6 @@ class _Outputs(Observer):
         self.largest = max(self.largest, float(theirs.abs().max()))
         change = float((self.latest.detach().double() - theirs).abs().max())
         self.change = max(self.change, change if change == change else math.inf)
-
-    def end_pass(self) -> None:
-        self.done = True
 
 
 def _compare(session: Session, smaller: nn.Module, source: Source) -> float:

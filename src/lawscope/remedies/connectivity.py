@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,12 +24,10 @@ from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.formatting import number
 from lawscope.laws.symmetry.mirror import MeanLoss
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import KeyNumber, Lines, Section
 from lawscope.whole_number import whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,8 +58,6 @@ class ModeConnectivity(Result):
 
     def table(self) -> pd.DataFrame:
         """Return the loss along the line."""
-        import pandas as pd
-
         return pd.DataFrame({"alpha": self.alpha, "loss": self.losses, "excess": self.excess})
 
     def section(self) -> Section:
@@ -128,11 +124,7 @@ def mode_connectivity(
     if not callable(loss):
         raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
     points = whole_number("points", points, 3, "leaves nothing between the networks")
-    source = Source(loader)
-    if source.read_once:
-        raise LawscopeError(
-            "The data is read several times; pass a list or a DataLoader instead of a generator."
-        )
+    source = Source(loader).read_several_times()
     first, second = unwrap(model_a), unwrap(model_b)
     _check_alike(first, second)
     ends = [{n: p.detach() for n, p in each.named_parameters()} for each in (first, second)]

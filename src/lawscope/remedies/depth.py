@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import MISSING, between, count, fixed, number, percent
 from lawscope.laws.separation.law import separation
+from lawscope.lazy import Axes, pd
 from lawscope.progress import Advance, announce, progress
 from lawscope.result import Result
 from lawscope.section import Curve, Section, Table
@@ -32,10 +33,6 @@ from lawscope.zoo.images.catalogue import find_data
 from lawscope.zoo.images.folder import resize
 from lawscope.zoo.images.sampling import balanced
 from lawscope.zoo.networks.feedforward import feedforward
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 Optimum = Literal["found", "deeper may be better", "shallower may do", "cannot be told"]
 MOST_LAYERS = 1000
@@ -102,8 +99,6 @@ class DepthAdvice(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per depth: D, r, accuracies, intervals, and whether it may be best."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "depth": self.depths,

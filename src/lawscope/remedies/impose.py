@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,7 @@ from lawscope.capture.stations import name_nearest
 from lawscope.checks import checked, is_list
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many, name_some
-
-if TYPE_CHECKING:
-    import pandas as pd
+from lawscope.lazy import pd
 
 Kind = Literal["sparse", "low-rank"]
 KINDS = ("sparse", "low-rank")
@@ -91,8 +89,6 @@ class ImposedSymmetry:
 
         Both are relative to the largest weight or singular value of the layer.
         """
-        import pandas as pd
-
         rows = []
         for name in self.layers:
             weight = self._weight(name)

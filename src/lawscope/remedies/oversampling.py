@@ -13,6 +13,7 @@ from lawscope.arrays import FloatArray, refuse_masked
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import number
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Lines, Section
 from lawscope.theory.layer_peeled.groups import check_counts, check_number
@@ -21,7 +22,6 @@ from lawscope.theory.layer_peeled.peeled import Peeled
 from lawscope.theory.layer_peeled.thresholds import collapse_floor
 
 if TYPE_CHECKING:
-    import pandas as pd
     from torch.utils.data import WeightedRandomSampler
 
 MARGIN = 0.005
@@ -91,8 +91,6 @@ class OversamplingPlan(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per class."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "samples": self.counts,

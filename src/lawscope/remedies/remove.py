@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +21,8 @@ from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import count, many
 from lawscope.laws.symmetry.metrics import ROUNDING_OF_WEIGHTS, ranks_of_gram
+from lawscope.lazy import pd
 from lawscope.whole_number import whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LARGEST = 1e6  # standard deviation or decay that is taken for meant
 WITH_CLOSURE = ("LBFGS",)  # compute gradients inside of step()
@@ -81,8 +79,6 @@ class RemovedSymmetry:
 
         Part of the rank that θ regains is that of θ₀ itself; the middle one is what was learned.
         """
-        import pandas as pd
-
         rows = [
             (
                 a.name,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import count, fixed, number, percent
 from lawscope.laws.collapse.law import collapse
 from lawscope.laws.collapse.result import Collapse
+from lawscope.lazy import pd
 from lawscope.progress import progress
 from lawscope.remedies.oversampling import oversampling_weights
 from lawscope.result import Result
@@ -29,9 +30,6 @@ from lawscope.zoo.images.arrays import as_inputs
 from lawscope.zoo.images.catalogue import EMBEDDED, load
 from lawscope.zoo.images.sampling import balanced
 from lawscope.zoo.networks.feedforward import feedforward
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHARED = 0.9  # classifiers at least this close are one
 AS_IT_IS, AT_THE_RATE, EQUAL = "as it is", "at the model's rate", "equal shares"
@@ -76,8 +74,6 @@ class Rescue(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per attempt and seed."""
-        import pandas as pd
-
         rows = [
             (each.name, each.rate, seed, *numbers)
             for each in self.attempts

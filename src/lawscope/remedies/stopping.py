@@ -6,7 +6,7 @@ To be robust, a network should be trained at least until then (He & Su 2023).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
@@ -19,13 +19,10 @@ from lawscope.laws.control import check_control
 from lawscope.laws.separation.law import SEPARATION, SeparationSettings, separation
 from lawscope.laws.separation.result import Separation
 from lawscope.laws.separation.verdict import STRAIGHT
+from lawscope.lazy import Axes, pd
 from lawscope.section import Curve
 from lawscope.statistics.distributed import agree, merges_ranks
 from lawscope.whole_number import whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 RULE = (
     "The law has come into effect when it holds, by the rule of the verdict on the samples that "
@@ -158,8 +155,6 @@ class StopWhenLawHolds:
 
     def table(self) -> pd.DataFrame:
         """Return one row per measurement: epoch, r, ρ, last D, verdict."""
-        import pandas as pd
-
         rows = [
             (epoch, m.fit.pearson, m.fit.rho, m.values[-1], m.verdict)
             for epoch, m in self.history.items()

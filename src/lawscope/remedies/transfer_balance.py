@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import nn
@@ -23,12 +23,10 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import number
 from lawscope.laws.line import log_or_nan
 from lawscope.laws.separation.result import Separation
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Curve, Section, Table
 from lawscope.whole_number import is_whole
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Balance = Literal["balanced", "bottom ahead", "top ahead", "cannot be told"]
 TOLERANCE = 0.25
@@ -69,8 +67,6 @@ class TransferBalance(Result):
 
     def table(self) -> pd.DataFrame:
         """Return bottom and top: stations, improvement and factor on D per layer, population."""
-        import pandas as pd
-
         names, last = self.separation.shown, len(self.separation.stations) - 1
         parts = ["bottom", "top"]
         low, high = zip(*(self.interval.get(p, (math.nan,) * 2) for p in parts), strict=True)

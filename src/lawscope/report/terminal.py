@@ -15,13 +15,12 @@ from rich.text import Text
 
 from lawscope.arrays import FloatArray
 from lawscope.formatting import between, number, percent, short_names, shorten
+from lawscope.lazy import pd
 from lawscope.report.charts.svg import drawable
 from lawscope.section import Bars, Curve, KeyNumber, Section, used_columns
 from lawscope.section import Table as Texts
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from lawscope.report.outline import Outline
     from lawscope.result import Result
 

@@ -13,10 +13,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lawscope.errors import LawscopeError
+from lawscope.lazy import Tensor, np, torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from lawscope.zoo.images.arrays import Dataset, Images, Labels
 
 # Mean and deviation of the channels, pixels from 0 to 1, by which the scripts of He & Su 2023 and
@@ -114,9 +113,6 @@ class ImageData(Data):
         load_dataset(self.name)
 
     def load(self) -> Samples:
-        import numpy as np
-        import torch
-
         from lawscope.zoo.images.sampling import balanced
 
         whole = load_dataset(self.name)
@@ -161,8 +157,6 @@ class StandardisedImages(ImageData):
     moments: tuple[tuple[float, ...], tuple[float, ...]] = FASHION
 
     def _inputs(self, x: Images) -> Tensor:
-        import torch
-
         # Vectors have one channel; images are (n, C, H, W).
         shape = (-1,) if self.flatten else (-1, 1, 1)
         mean, deviation = (torch.tensor(each).view(shape) for each in self.moments)
@@ -195,9 +189,6 @@ class SentenceData(Data):
             find_encoder(self.encoder)
 
     def load(self) -> Samples:
-        import numpy as np
-        import torch
-
         from lawscope.zoo.images.sampling import balanced
         from lawscope.zoo.networks.encoders import folder_tokens
         from lawscope.zoo.text.sentences import tokens, vocabulary
@@ -235,8 +226,6 @@ class TextData(Data):
         load_text(self.name)
 
     def load(self) -> Samples:
-        import torch
-
         from lawscope.zoo.text.corpus import text_windows
 
         parts = text_windows(self.name, self.window, self.vocabulary)
@@ -294,8 +283,6 @@ def find_absent(data: Iterable[Data]) -> dict[str, str]:
 
 def _only(x: Images, y: Labels, classes: tuple[int, ...]) -> tuple[Images, Labels]:
     """Return the samples of some classes, renumbered in this order."""
-    import numpy as np
-
     renumbered = np.full(int(y.max(initial=0)) + 1, -1)
     renumbered[list(classes)] = np.arange(len(classes))
     kept = renumbered[y] >= 0

@@ -19,17 +19,15 @@ from datetime import UTC, datetime
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lawscope import __version__
 from lawscope.documents import parse_json
 from lawscope.errors import LawscopeError
+from lawscope.lazy import Tensor, nn
 from lawscope.studies.datasets import Samples, samples_of
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import NETWORKS
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 RECORD, SUFFIX = "run.json", ".safetensors"
 RECORDS = "records"

@@ -6,7 +6,6 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +16,7 @@ from lawscope.studies.entry import Run, build_network
 from lawscope.studies.plan import Training
 from lawscope.studies.registry import PREPARATIONS, import_families
 from lawscope.training.optimizers import OPTIMIZERS
-from lawscope.training.recorders import Records
-
-if TYPE_CHECKING:
-    from lawscope.training.recorders import Record
+from lawscope.training.recorders import Record, Records
 
 # Weights by the epoch after which they are.
 Kept = dict[int, dict[str, Tensor]]

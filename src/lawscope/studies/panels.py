@@ -18,8 +18,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from lawscope.documents import drop_non_finite
 from lawscope.errors import LawscopeWarning
 from lawscope.formatting import MISSING, fixed, number
+from lawscope.lazy import np
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Lab, NotTried, Numbers, is_number, per_seed, which_pass
 
@@ -204,6 +206,15 @@ def collect(
     return read
 
 
+def group_by(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
+    """Return the rows by an entry, or by several, in the order in which its values come."""
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in names)
+        found.setdefault(key if len(names) > 1 else key[0], []).append(row)
+    return found
+
+
 def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
     """Return the answer to a question: whether the numbers pass, and in which panels not."""
 
@@ -256,9 +267,6 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
     ``how`` goes to :meth:`Lab.separation`. A training that diverged has no law: its numbers are
     None and its verdict is "diverged".
     """
-    # Here, because listing studies must not wait for numpy.
-    from lawscope.documents import drop_non_finite
-
     lab.tell(f"measuring {training.describe()}")
     run = lab.run(training)
     numbers: Numbers = {
@@ -273,14 +281,11 @@ def measured(lab: Lab, training: Training, **how: Any) -> Numbers:
             laws = [lab.separation(training, order=order, **how) for order in orders]
         numbers |= over_orders([law.values for law in laws])
         numbers |= {"verdict": laws[0].verdict, "warnings": list(laws[0].warnings)}
-    cleaned: Numbers = drop_non_finite(numbers)
-    return cleaned
+    return drop_non_finite(numbers)
 
 
 def over_orders(curves: Sequence[Any]) -> Numbers:
     """Return the medians of D, r, ρ and half-life over D (L,) in several orders of the samples."""
-    import numpy as np
-
     from lawscope.laws.line import fit_line
 
     fits = [fit_line(values) for values in curves]

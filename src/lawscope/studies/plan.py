@@ -12,21 +12,17 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from lawscope.errors import LawscopeError
+from lawscope.lazy import Tensor, nn
 from lawscope.studies.datasets import Data, ImageData, TextData, samples_of
+from lawscope.training.loop import Trained, evaluate, train
 from lawscope.training.optimizers import find_optimizer
 from lawscope.training.recipe import Recipe
-from lawscope.training.recorders import Recorder
+from lawscope.training.recorders import Note, Record, Recorder
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from lawscope.training.loop import Trained
-    from lawscope.training.recorders import Note, Record
-
-    AfterEpoch = Callable[[int], None]
+AfterEpoch = Callable[[int], None]
 
 # Raise this when a change to data, networks or training makes stored networks differ from what the
 # same settings would give today, or when the same settings get another key.
@@ -75,7 +71,6 @@ class Classification(Task):
         self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
         note: Note | None,
     ) -> None:  # fmt: skip
-        from lawscope.training.loop import train
         from lawscope.training.stack import train_stack
 
         data = [samples_of(training.data) for training in trainings]
@@ -88,8 +83,6 @@ class Classification(Task):
         train_stack(models, xs, ys, recipes, after_epoch, up_to_date=epochs)
 
     def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
-        from lawscope.training.loop import evaluate
-
         return evaluate(model, x, y)
 
     def seconds(self, training: Training, weights: int) -> float:

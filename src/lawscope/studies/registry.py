@@ -20,13 +20,11 @@ from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lawscope.errors import LawscopeError, LawscopeWarning
+from lawscope.lazy import nn
 from lawscope.studies.study import PRESETS, Study
-
-if TYPE_CHECKING:
-    from torch import nn
 
 VARIABLE = "LAWSCOPE_STUDIES"
 EVERYTHING = "all"

@@ -15,13 +15,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from lawscope.checks import checked
 from lawscope.documents import parse_json
 from lawscope.errors import LawscopeError
 from lawscope.files import write_whole
 from lawscope.formatting import describe_settings, number
+from lawscope.lazy import Figure, pd
 from lawscope.result import Result
 from lawscope.section import Section, Table
 from lawscope.studies.entry import today, versions
@@ -44,10 +45,6 @@ from lawscope.studies.study import (
     JudgingError,
     count_verdicts,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 DEFAULT_OUT = Path("lawscope-studies")
 DIGITS = 6
@@ -99,8 +96,6 @@ class StudyResult(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per claim and protocol: the paper's number, ours, the verdict."""
-        import pandas as pd
-
         rows = [
             [claim.text, claim.paper, protocol, column.measured, column.verdict, column.why]
             for claim in self.claims

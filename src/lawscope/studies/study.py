@@ -21,17 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many
+from lawscope.lazy import Axes as Axes
+from lawscope.lazy import Figure as Figure
 from lawscope.studies.plan import Training
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes as Axes
-    from matplotlib.figure import Figure as Figure
-    from torch import Tensor as Tensor
-
     from lawscope.studies.lab import Lab as Lab
 else:
-    # Studies name these in annotations alone: a listing must not wait for torch and matplotlib.
-    Axes = Figure = Lab = Tensor = Any
+    # Studies name it in annotations alone: a listing must not wait for torch.
+    Lab = Any
 
 PRESETS = ("smoke", "cpu", "paper")
 AUTHORS, NETWORK = "authors", "network"

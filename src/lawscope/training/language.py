@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +11,7 @@ from torch import Tensor, nn
 from lawscope.training.loop import Trained
 from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from lawscope.training.recorders import Note
+from lawscope.training.recorders import Note
 
 # Share of the steps in which the rate rises, and share of the rate that is left at the end.
 WARM_UP, LEAST = 0.05, 0.1

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
-
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from lawscope.training.recorders import Note
+from lawscope.training.recorders import Note
 
 # The features of ten thousand images would not fit the memory.
 EVALUATED_AT_ONCE = 1000
@@ -61,10 +56,10 @@ def train(
     return evaluate(model, x, y)
 
 
-@torch.no_grad()
 def evaluate(model: nn.Module, x: Tensor, y: Tensor) -> Trained:
     """Return loss and accuracy in eval mode; leave the model in eval mode."""
     model.eval()
-    logits = torch.cat([model(part) for part in x.split(EVALUATED_AT_ONCE)])
-    loss = nn.functional.cross_entropy(logits, y)
+    with torch.no_grad():
+        logits = torch.cat([model(part) for part in x.split(EVALUATED_AT_ONCE)])
+        loss = nn.functional.cross_entropy(logits, y)
     return Trained(float(loss), float((logits.argmax(dim=1) == y).float().mean()))

@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lawscope.errors import LawscopeError
+from lawscope.lazy import nn, torch
 
 if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
     from lawscope.training.recipe import Recipe
 
     Make = Callable[[list[nn.Parameter], Recipe], torch.optim.Optimizer]
@@ -75,30 +73,22 @@ def make_optimizer(parameters: Iterable[nn.Parameter], recipe: Recipe) -> torch.
 
 @register_optimizer("sgd", elementwise=True)
 def _sgd(weights: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-    from torch.optim import SGD
-
-    return SGD(weights, **_settings(recipe))
+    return torch.optim.SGD(weights, **_settings(recipe))
 
 
 @register_optimizer("momentum", elementwise=True)
 def _momentum(weights: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-    from torch.optim import SGD
-
-    return SGD(weights, momentum=MOMENTUM, **_settings(recipe))
+    return torch.optim.SGD(weights, momentum=MOMENTUM, **_settings(recipe))
 
 
 @register_optimizer("adam", elementwise=True)
 def _adam(weights: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-    from torch.optim import Adam
-
-    return Adam(weights, **_settings(recipe))
+    return torch.optim.Adam(weights, **_settings(recipe))
 
 
 @register_optimizer("adamw", elementwise=True)
 def _adamw(weights: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-    from torch.optim import AdamW
-
-    return AdamW(weights, betas=LANGUAGE_BETAS, **_settings(recipe))
+    return torch.optim.AdamW(weights, betas=LANGUAGE_BETAS, **_settings(recipe))
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

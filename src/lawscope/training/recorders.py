@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from lawscope.errors import LawscopeError
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.whole_number import whole_number
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    Batch = tuple[Tensor, Tensor]
-    Record = dict[str, Tensor]
-    Note = Callable[[nn.Module, Batch, Tensor], None]
+Batch = tuple[Tensor, Tensor]
+Record = dict[str, Tensor]
+Note = Callable[["nn.Module", Batch, Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -70,16 +68,12 @@ class LogitMeans(Recorder):
         whole_number("per_class", self.per_class, 1, "is none")
 
     def choose(self, x: Tensor, y: Tensor) -> Batch:
-        import torch
-
         rows = [(y == label).nonzero()[: self.per_class, 0] for label in y.unique()]
         return x[torch.cat(rows)], y[torch.cat(rows)]
 
     def record(
         self, step: int, model: nn.Module, batch: Batch, loss: Tensor
     ) -> Mapping[str, float | Tensor]:
-        import torch
-
         from lawscope.capture.outputs import find_logits
 
         modes = [(module, module.training) for module in model.modules()]
@@ -96,8 +90,6 @@ class LogitMeans(Recorder):
 
 def average_classes(logits: Tensor, y: Tensor) -> Tensor:
     """Return the means of logits (…, n, p) over the classes of labels (n,), (…, K, p), float64."""
-    import torch
-
     rows = [logits[..., y == label, :].double().mean(dim=-2) for label in y.unique()]
     return torch.stack(rows, dim=-2)
 
@@ -107,8 +99,6 @@ def stack_means(records: Sequence[Record]) -> tuple[Tensor, Tensor]:
 
     One record of networks in lock-step, or one of each network; all at the same steps.
     """
-    import torch
-
     for record in records:
         if not torch.equal(record["step"], records[0]["step"]):
             raise LawscopeError("the trainings were recorded at different steps; use one every=.")
@@ -121,8 +111,6 @@ class Records:
     """The records of one training on samples ``x`` and labels ``y``, gathered step by step."""
 
     def __init__(self, recorders: Sequence[Recorder], x: Tensor, y: Tensor) -> None:
-        import torch
-
         for recorder in recorders if isinstance(recorders, list | tuple) else [recorders]:
             if not isinstance(recorder, Recorder):
                 raise LawscopeError(f"{recorder!r} is not a recorder; give a list of recorders.")
@@ -148,7 +136,6 @@ class Records:
 
     def tensors(self) -> dict[str, Record]:
         """Return, by the name of the recorder, each number and ``step`` as float64, (T, …)."""
-        import torch
 
         def stack(values: Sequence[float | Tensor]) -> Tensor:
             return torch.stack([torch.as_tensor(v, dtype=torch.float64).cpu() for v in values])

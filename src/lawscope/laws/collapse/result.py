@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from lawscope.laws.base import LawResult
 from lawscope.laws.collapse.metrics import NC1, NC2, Energies, MinorityCosine
 from lawscope.laws.learned import has_learned
 from lawscope.laws.population import Population
+from lawscope.lazy import pd
 from lawscope.section import Section
 from lawscope.theory.layer_peeled.peeled import Peeled
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHAPE = {
     "equinorm": "std/mean of norms, K−1",
@@ -119,14 +117,10 @@ class Collapse(LawResult):
 
     def table(self) -> pd.DataFrame:
         """Return one row per number: its convention, the value, an interval, the prediction."""
-        import pandas as pd
-
         return pd.DataFrame(number_rows(self), columns=Row._fields)
 
     def by_class(self) -> pd.DataFrame:
         """Return one row per class: samples, accuracy, nearest other classifier, phase."""
-        import pandas as pd
-
         others = self.classifier_cosines - 3 * np.eye(len(self.classes))
         nearest = np.nan_to_num(others, nan=-2.0).argmax(axis=1)
         return pd.DataFrame(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,10 +12,8 @@ from lawscope.formatting import fixed, many
 from lawscope.laws.base import LawResult
 from lawscope.laws.line import LineFit, Replicates
 from lawscope.laws.provenance import Provenance
+from lawscope.lazy import pd
 from lawscope.section import Section
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -93,8 +91,6 @@ class NextToken(LawResult):
 
     def table(self) -> pd.DataFrame:
         """Return one row per block, the embedding first."""
-        import pandas as pd
-
         index = np.arange(len(self.pr), dtype=np.float64)
         fitted = self.fit.predict(index - 1)
         fitted[0] = np.nan

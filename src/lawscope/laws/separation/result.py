@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from lawscope.laws.base import LawResult
 from lawscope.laws.learned import has_learned
 from lawscope.laws.line import LineFit
 from lawscope.laws.population import Population
+from lawscope.lazy import pd
 from lawscope.section import Section
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -112,8 +110,6 @@ class Separation(LawResult):
 
     def table(self) -> pd.DataFrame:
         """Return one row per station: D, what it keeps, the fit, and D̂ of the population."""
-        import pandas as pd
-
         found, none = self.population, np.full((len(self.values), 2), np.nan)
         ends = none if found is None else found.interval
         return pd.DataFrame(

@@ -21,7 +21,7 @@ from lawscope.capture.chains import Chain, find_chains
 from lawscope.capture.outputs import find_logits
 from lawscope.capture.restore import turn, unwrap
 from lawscope.capture.session import Loss, Session
-from lawscope.capture.taps import Observer, Tap
+from lawscope.capture.taps import OnePass, Tap
 from lawscope.capture.trace import join_name
 from lawscope.checks import checked, is_list
 from lawscope.data.batches import Batch
@@ -136,11 +136,7 @@ def mirror(
     if not callable(loss):
         raise LawscopeError(f"loss={loss!r} cannot be called; give a function of output, labels.")
     check_decay(decay)
-    source = Source(loader)
-    if source.read_once:
-        raise LawscopeError(
-            "The data is read several times; pass a list or a DataLoader instead of a generator."
-        )
+    source = Source(loader).read_several_times()
     with turn:
         session = Session(unwrap(model), source)
         chain = _choose_chain(session, layer)
@@ -309,16 +305,13 @@ def _loss_of(loss: Loss, output: Any, batch: Batch) -> float:
         raise LawscopeError(f"The loss raised {type(error).__name__}: {error}.") from error
 
 
-class MeanLoss(Observer):
+class MeanLoss(OnePass):
     """The mean loss over all samples."""
 
     def __init__(self, session: Session, loss: Loss) -> None:
-        self.tap, self.loss = Tap(session.stations.all[0], rows="raw"), loss
-        self.total, self.samples, self.done = 0.0, 0, False
+        self.wanted, self.loss = [Tap(session.stations.all[0], rows="raw")], loss
+        self.total, self.samples = 0.0, 0
         self.batch: Batch
-
-    def taps(self) -> Sequence[Tap]:
-        return [] if self.done else [self.tap]
 
     def begin_batch(self, batch: Batch) -> None:
         self.batch = batch
@@ -327,6 +320,3 @@ class MeanLoss(Observer):
         value = _loss_of(self.loss, output, self.batch)
         self.total += value * self.batch.size
         self.samples += self.batch.size
-
-    def end_pass(self) -> None:
-        self.done = True

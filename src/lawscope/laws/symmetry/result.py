@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from lawscope.arrays import FloatArray, IntArray
 from lawscope.formatting import count, many
 from lawscope.laws.base import LawResult
 from lawscope.laws.symmetry.metrics import Ranks
 from lawscope.laws.symmetry.mirror import Mirror
+from lawscope.lazy import pd
 from lawscope.section import Section
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,8 +116,6 @@ class Symmetry(LawResult):
 
     def table(self) -> pd.DataFrame:
         """Return one row per layer; with a loss, c₀, c₁ and oddness of its mirror too."""
-        import pandas as pd
-
         mirrored = any(layer.mirror is not None for layer in self.layers)
         rows = [
             {

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lawscope.formatting import short_names
+from lawscope.lazy import Axes
 from lawscope.report.charts.curve import series_of
 from lawscope.report.charts.heat_map import NAMED
 from lawscope.report.charts.lines import coloured_lines
 from lawscope.report.charts.svg import drawable
 from lawscope.section import Bars, Chart, Curve, HeatMap, Lines, Plane
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TRAINED, CONTROL, BELOW, SOFT, GRID = "#0f5c8c", "#a85a06", "#b3342d", "#565e67", "#e4e1d9"
 STYLES = {

@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import lawscope as ls
 from lawscope.errors import LawscopeError
+from lawscope.lazy import nn
 from lawscope.studies.datasets import CIFAR, FASHION, ImageData, StandardisedImages
 from lawscope.studies.panels import Settings, compare, first_seeds, quietly
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import PREPARATIONS
 from lawscope.studies.study import Lab, Numbers
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from lawscope.laws.collapse.result import Collapse
-    from lawscope.theory.layer_peeled.peeled import Peeled
 
 CLASSES = 10
 SIMPLEX = "simplex classifier"
@@ -114,9 +110,7 @@ def change_along(name: str) -> Callable[[Numbers], list[float | None]]:
 
 @PREPARATIONS.register(SIMPLEX)
 def fix_to_simplex(model: nn.Module) -> None:
-    from lawscope.remedies.fixed_classifier import fix_classifier
-
-    fix_classifier(model)
+    ls.fix_classifier(model)
 
 
 def data_of(dataset: str, network: Settings, **amounts: Any) -> ImageData:
@@ -203,12 +197,10 @@ def mean_of_pairs(cosines: Any) -> float | None:
     return mean if math.isfinite(mean) else None
 
 
-def predict_centred(found: Collapse) -> Peeled | None:
+def predict_centred(found: ls.Collapse) -> ls.Peeled | None:
     """Return the prediction at the energies about the mean row and the mean feature."""
-    from lawscope.theory.layer_peeled.peel import peel
-
     try:
-        return peel(found.training_counts, *found.centred_energies)
+        return ls.peel(found.training_counts, *found.centred_energies)
     except LawscopeError:  # energies too large for a number, or zero
         return None
 

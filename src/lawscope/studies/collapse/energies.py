@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import lawscope as ls
 from lawscope.errors import LawscopeError
 from lawscope.studies.collapse._networks import CLASSES, MLP, data_of, training_of
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, label_outside, plain_axis
@@ -77,11 +78,9 @@ def read(lab: Lab, training: Training) -> Numbers:
 
 def find_threshold(weight: float, feature: float) -> float | None:
     """Return R₀ for five of ten classes; None where there is none."""
-    from lawscope.theory.layer_peeled.peel import peel
-
     try:
         counts = [2.0] * MAJORITY + [1.0] * (CLASSES - MAJORITY)
-        return peel(counts, weight, feature).threshold
+        return ls.peel(counts, weight, feature).threshold
     except LawscopeError:
         return None
 

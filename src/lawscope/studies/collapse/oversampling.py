@@ -19,7 +19,7 @@ from typing import Any
 from lawscope.studies.collapse import _networks as networks
 from lawscope.studies.collapse._networks import LABEL, Cell, change, seeds_of
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, label_outside, plain_axis
-from lawscope.studies.panels import Settings, collect, mean, presets, spread
+from lawscope.studies.panels import Settings, collect, group_by, mean, presets, spread
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Study
 
 PAPER: dict[str, Any] = {
@@ -85,10 +85,9 @@ def figure(numbers: Numbers) -> Figure:
         "minority_accuracy": "minority test accuracy",
         "test_accuracy": "overall test accuracy",
     }
-    names = list(dict.fromkeys(row["network"] for row in numbers["rows"]))
+    names = group_by(numbers["rows"], "network")
     drawing, axes = grid(len(names), len(shown), f"Oversampling at R = {numbers['ratio']}")
-    for network, places in zip(names, axes, strict=True):
-        rows = [row for row in numbers["rows"] if row["network"] == network]
+    for (network, rows), places in zip(names.items(), axes, strict=True):
         for axis, (name, title) in zip(places, shown.items(), strict=True):
             for row, color in zip(rows, COLOURS, strict=False):
                 rates = [point["rate"] for point in row["points"]]

@@ -14,8 +14,10 @@ to class means up to scale, and the decision to the closest class mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import Tensor, torch
 from lawscope.studies.collapse._networks import MLP, VGG11, data_of, training_of
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import (
@@ -29,10 +31,7 @@ from lawscope.studies.panels import (
     yes_or_no,
 )
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Axes, Claim, Figure, Lab, Numbers, Question, Study, Tensor
-
-if TYPE_CHECKING:
-    from lawscope.laws.collapse.result import Collapse
+from lawscope.studies.study import Axes, Claim, Figure, Lab, Numbers, Question, Study
 
 MEASURES = {
     "nc1": "NC1: within over between classes, D/K",
@@ -89,8 +88,6 @@ def draw_from(lab: Lab, training: Training) -> Numbers:
     The plane is that of the three class means; coordinates are over the mean distance of the class
     means from their centre, classifiers are brought to that distance.
     """
-    import torch
-
     run = lab.run(training)
     x, y = run.samples.x, run.samples.y
     few = torch.cat([torch.nonzero(y == k).flatten() for k in range(CORNERS)])
@@ -109,8 +106,6 @@ def draw_from(lab: Lab, training: Training) -> Numbers:
 
 def in_plane(features: Tensor, labels: Tensor, weights: Tensor) -> Numbers:
     """Return coordinates in the plane of three class means; weights are (K, d)."""
-    import torch
-
     means = torch.stack([features[labels == k].mean(dim=0) for k in range(CORNERS)])
     centre = means.mean(dim=0)
     axes = torch.linalg.svd(means - centre, full_matrices=False)[2][:2]
@@ -131,7 +126,7 @@ def first_collapse(network: Numbers) -> int | None:
     return next((h["epoch"] for h in network["history"] if h["verdict"] == "holds"), None)
 
 
-def numbers_of(found: Collapse) -> Numbers:
+def numbers_of(found: ls.Collapse) -> Numbers:
     return {
         "nc1": found.nc1.papyan,
         "nc2_norms": found.nc2.means.equinorm,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import numpy as np
+from lawscope.lazy import np
 
+if TYPE_CHECKING:
     from lawscope.arrays import FloatArray
 
     # How many, random numbers → inputs (n, d_in) and labels (n, d_out).
@@ -43,8 +43,6 @@ class Problem:
 
 def gaussian(V: Any, inputs: Any, noise: Any) -> Problem:
     """Return the problem y = Vx + ε with Gaussian x and ε of these covariances."""
-    import numpy as np
-
     V, inputs, noise = (np.asarray(each, dtype=float) for each in (V, inputs, noise))
     roots = [np.linalg.cholesky(each) for each in (inputs, noise)]
 
@@ -77,8 +75,6 @@ def descend(
         The steps at which was observed, from 0, what was observed, (times, runs, …), and the layers
         at the end. Numbers that outgrow floats are NaN or infinite.
     """
-    import numpy as np
-
     weights = [each.copy() for each in layers]
     seen, steps = [observe(weights)], [0]
     samples = None if rng is None else _samples(problem, len(weights[0]), rng)
@@ -122,8 +118,6 @@ def _gradients(
 
 def trace_of_hessian(problem: Problem, incoming: FloatArray, outgoing: FloatArray) -> FloatArray:
     """Return Tr H = 2(|U|²·TrΣ_x + d_out·Tr WΣ_xWᵀ) of two layers, of every network."""
-    import numpy as np
-
     squares = (outgoing**2).sum(axis=(1, 2)) * np.trace(problem.inputs)
     seen = np.einsum("rij,jk,rik->r", incoming, problem.inputs, incoming)
     return np.asarray(2 * (squares + len(problem.noise) * seen))

@@ -12,15 +12,14 @@ without a skip connection are counted by ``ls.completeness``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
 from lawscope.formatting import number
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import collect, medians, middle, presets
 from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 MLP, RESNET, ATTENTION = "MLP", "residual network", "attention"
 NETWORKS = (MLP, RESNET, ATTENTION)
@@ -45,8 +44,6 @@ SMOKE = {"steps": 10, "every": 5, "seeds": 1}
 
 def build(name: str) -> nn.Module:
     """Return one of the networks, of inputs (n, 16)."""
-    import torch
-    from torch import nn
 
     class Residual(nn.Module):
         def __init__(self, inner: nn.Module) -> None:
@@ -86,25 +83,19 @@ def build(name: str) -> nn.Module:
 
 def follow(network: str, how: str, seed: int, settings: Any) -> Numbers:
     """Train one network and return what its ledger says."""
-    import torch
-    from torch.nn import functional as F
-
-    from lawscope.laws.conservation.find import find_symmetries
-    from lawscope.laws.conservation.ledger import ChargeLedger
-
     batch, finer, kind, options = OPTIMIZERS[how]
     torch.manual_seed(seed)
     model = build(network).double()
     x, y = torch.randn(64, 16, dtype=torch.float64), torch.randint(3, (64,))
-    found = find_symmetries(model, x, mode="eval")
+    found = ls.find_symmetries(model, x, mode="eval")
     rate = RATES[kind] / finer
     optimizer = getattr(torch.optim, kind)(model.parameters(), lr=rate, **options)
     every = settings["every"] * finer
-    with ChargeLedger(model, optimizer, symmetries=found, every=every) as ledger:
+    with ls.ChargeLedger(model, optimizer, symmetries=found, every=every) as ledger:
         for _ in range(settings["steps"] * finer):
             rows = slice(None) if batch is None else torch.randint(64, (batch,))
             optimizer.zero_grad()
-            F.cross_entropy(model(x[rows]), y[rows]).backward()
+            nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
             optimizer.step()
     history = ledger.history()
     # A translation is linear: no noise moves it, whatever the optimizer's batches.
@@ -119,10 +110,6 @@ def follow(network: str, how: str, seed: int, settings: Any) -> Numbers:
 
 def count() -> list[Numbers]:
     """Count the conserved functions of small blocks, without and with a skip connection."""
-    import torch
-    from torch import nn
-
-    from lawscope.laws.conservation.completeness import completeness
 
     class Block(nn.Module):
         def __init__(self, inner: nn.Module, skip: bool) -> None:
@@ -141,7 +128,9 @@ def count() -> list[Numbers]:
     for name, make in makers.items():
         torch.manual_seed(0)
         found = {
-            skip: completeness(Block(nn.Sequential(*make()), skip), torch.randn(8, 3), loss="mse")
+            skip: ls.completeness(
+                Block(nn.Sequential(*make()), skip), torch.randn(8, 3), loss="mse"
+            )
             for skip in (False, True)
         }
         rows.append({"block": name, "plain": found[False].conserved, "skip": found[True].conserved})

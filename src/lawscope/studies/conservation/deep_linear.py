@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from lawscope.errors import LawscopeError
+from lawscope.lazy import np
 from lawscope.studies.conservation._linear import Problem, descend
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
@@ -37,8 +38,6 @@ NEAR, ROUND = 0.05, 0.1
 
 def problem_of(x: Any, labels: Any) -> Problem:
     """Return the problem of vectors x and their classes, of which the contrasts are learned."""
-    import numpy as np
-
     classes = int(labels.max()) + 1
     contrasts = np.linalg.svd(np.eye(classes) - 1 / classes)[0][:, :-1]
     y = np.eye(classes)[labels] @ contrasts
@@ -55,16 +54,12 @@ def problem_of(x: Any, labels: Any) -> Problem:
 
 def components(images: Any, count: int) -> Any:
     """Return the first principal components, with a mean square length of 1."""
-    import numpy as np
-
     centred = images - images.mean(axis=0)
     x = centred @ np.linalg.svd(centred, full_matrices=False)[2][:count].T
     return x / np.sqrt((x**2).sum(axis=1).mean())
 
 
 def start(sizes: Sequence[int], how: str, seed: int) -> list[Any]:
-    import numpy as np
-
     rng = np.random.default_rng([seed, len(how)])
     layers = []
     for before, after in pairwise(sizes):
@@ -76,8 +71,6 @@ def start(sizes: Sequence[int], how: str, seed: int) -> list[Any]:
 
 def norms(problem: Problem) -> Callable[[list[Any]], Any]:
     """Return what reads ‖W₁√Σ_x‖, ‖W₂‖ …, ‖√Σ_ε W_D‖ of every network."""
-    import numpy as np
-
     x, e = np.linalg.cholesky(problem.inputs), np.linalg.cholesky(problem.noise)
 
     def read(layers: list[Any]) -> Any:
@@ -103,8 +96,6 @@ def measure(lab: Lab) -> Numbers:
 
 def rows_of(settings: Any, dataset: str, problem: Problem) -> list[Numbers]:
     """Train the networks of one data set and compare them with the theorem."""
-    import numpy as np
-
     from lawscope.theory.equilibrium import deep_linear
 
     outputs, inputs = problem.V.shape
@@ -133,8 +124,6 @@ def rows_of(settings: Any, dataset: str, problem: Problem) -> list[Numbers]:
 
 def shape_of(problem: Problem, layers: list[Any]) -> Numbers:
     """Return how orthogonal and aligned the layers of one network are, and how it has learned."""
-    import numpy as np
-
     first, *inner, last = layers
     values = [np.linalg.svd(W, compute_uv=False) for W in inner]
     product = np.linalg.multi_dot(layers[::-1])

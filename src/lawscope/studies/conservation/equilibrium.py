@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.conservation._linear import GD, SGD, Problem, charge, descend, gaussian
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, medians, presets
+from lawscope.studies.panels import collect, group_by, medians, presets
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 SLIDE, SCALAR = "(uwx − 1)²", "(uwx − y)²"
@@ -28,8 +29,6 @@ LABEL = "{problem}"
 
 def problems() -> dict[str, tuple[Problem, float]]:
     """Return each problem with C* = |w|² − |u|²."""
-    import numpy as np
-
     from lawscope.theory.equilibrium import deep_linear, rank_one
 
     def draw(n: int, rng: np.random.Generator) -> Any:
@@ -50,8 +49,6 @@ def problems() -> dict[str, tuple[Problem, float]]:
 
 
 def measure(lab: Lab) -> Numbers:
-    import numpy as np
-
     settings, rows = lab.settings, []
     every = settings["steps"] // settings["points"]
     late = max(1, settings["points"] // 5)
@@ -76,8 +73,6 @@ def measure(lab: Lab) -> Numbers:
 
 def starts(problem: Problem, rng: Any) -> list[Any]:
     """Return w and u at the starts, w·e^{−s} and u·e^{s}, each (starts, …)."""
-    import numpy as np
-
     outputs, inputs = problem.V.shape
     scales = np.exp(STARTS)[:, None, None]
     # Away from 0, which is a saddle.
@@ -101,11 +96,11 @@ def by(how: str, value: Callable[[Numbers], Any]) -> Callable[[Numbers], dict[st
 
 
 def figure(numbers: Numbers) -> Figure:
-    names = list(dict.fromkeys(row["problem"] for row in numbers["rows"]))
-    drawing, axes = grid(2, len(names), "Charges from three starts", (2.8, 2.3))
+    problems_ = group_by(numbers["rows"], "problem")
+    drawing, axes = grid(2, len(problems_), "Charges from three starts", (2.8, 2.3))
     for line, how in zip(axes, (SGD, GD), strict=True):
-        for axis, name in zip(line, names, strict=True):
-            own = [r for r in numbers["rows"] if (r["problem"], r["how"]) == (name, how)]
+        for axis, (name, rows) in zip(line, problems_.items(), strict=True):
+            own = [row for row in rows if row["how"] == how]
             for row in own:
                 for values, color in zip(row["charges"], COLOURS, strict=False):
                     axis.plot(row["steps"], values, color=color, lw=0.7)

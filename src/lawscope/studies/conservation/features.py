@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.conservation._linear import GD, SGD
 from lawscope.studies.figures import grid
 from lawscope.studies.panels import collect, presets
@@ -33,8 +34,6 @@ SMOKE = {"samples": 20, "steps": 100, "gd_steps": 10, "seeds": 1}
 
 def activation(kind: str, z: Any) -> tuple[Any, Any]:
     """Return φ(z) and φ′(z)."""
-    import numpy as np
-
     if kind == TANH:
         h = np.tanh(z)
         return h, 1 - h**2
@@ -55,8 +54,6 @@ def gradients(kind: str, W: Any, U: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 def train(kind: str, how: str, settings: Any) -> Numbers:
     """Train the networks of all seeds; return their inputs, noise and layers."""
-    import numpy as np
-
     d, n, seeds = settings["width"], settings["samples"], range(settings["seeds"])
     rngs = [np.random.default_rng(seed) for seed in seeds]
     variances = np.linspace(0.2, 1.8, d)
@@ -85,24 +82,18 @@ def train(kind: str, how: str, settings: Any) -> Numbers:
 
 def matrices(x: Any, noise: Any, W: Any, U: Any) -> tuple[Any, Any]:
     """Return WΣ̄_xWᵀ and UᵀΣ̄_εU of one network."""
-    import numpy as np
-
     inputs = x @ x.T / x.shape[1]
     return W @ inputs @ W.T / np.trace(inputs), U.T @ noise @ U / np.trace(noise)
 
 
 def cosine(first: Any, second: Any, centred: bool = False) -> float:
     """Return the cosine of two matrices; centred, of what differs from a multiple of 1."""
-    import numpy as np
-
     if centred:
         first, second = (m - np.trace(m) / len(m) * np.eye(len(m)) for m in (first, second))
     return float((first * second).sum() / np.linalg.norm(first) / np.linalg.norm(second))
 
 
 def measure(lab: Lab) -> Numbers:
-    import numpy as np
-
     rows = []
     for kind in KINDS:
         for how in (SGD, GD):

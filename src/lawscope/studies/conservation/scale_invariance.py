@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.conservation._linear import GD, SGD
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import collect, medians, presets
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 DECAYED = "SGD with decay"
 NEAR = 0.05
@@ -45,8 +43,6 @@ def measure(lab: Lab) -> Numbers:
 
 def vectors(settings: Any, how: str) -> list[Numbers]:
     """Train w of every seed and follow |w|² beside its formula."""
-    import numpy as np
-
     d, lr, steps = settings["inputs"], settings["lr"], settings["steps"]
     decay = settings["decay"] if how == DECAYED else 0.0
     rngs = [np.random.default_rng([seed, 1]) for seed in range(settings["seeds"])]
@@ -92,9 +88,6 @@ def vectors(settings: Any, how: str) -> list[Numbers]:
 
 def networks(lab: Lab) -> list[Numbers]:
     """Train networks with BatchNorm; return |W|⁴ of each layer over its formula."""
-    import torch
-    from torch import nn
-
     settings = lab.settings["network"]
     data = samples_of(ImageData())
     rows = []
@@ -113,9 +106,6 @@ def networks(lab: Lab) -> list[Numbers]:
 def equilibrium(
     model: nn.Module, layers: list[nn.Linear], x: Tensor, y: Tensor, settings: Any, seed: int
 ) -> list[Numbers]:
-    import torch
-    from torch.nn import functional as F
-
     lr, decay, steps = (settings[name] for name in ("lr", "decay", "steps"))
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, weight_decay=decay)
@@ -123,7 +113,7 @@ def equilibrium(
     def backward() -> None:
         rows = torch.randint(len(x), (settings["batch"],), generator=generator)
         optimizer.zero_grad()
-        F.cross_entropy(model(x[rows]), y[rows]).backward()
+        nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
 
     def squares(gradient: bool) -> list[float]:
         found = (layer.weight.grad if gradient else layer.weight.detach() for layer in layers)

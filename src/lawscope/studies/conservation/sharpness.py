@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.conservation._linear import Problem, descend, gaussian, trace_of_hessian
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import collect, presets, yes_or_no
@@ -31,8 +32,6 @@ SMOKE = {"steps": 200, "points": 5, "seeds": 1}
 
 def problem_of(inputs: str, noise: str) -> Problem:
     """Return y = u*w*ᵀx + ε; the noise has trace 3 and this many times the variance along u*."""
-    import numpy as np
-
     u, w = np.array([1.0, 1.0, 0.5]), np.array([1.0, -0.5, 1.0, 0.5])
     along = np.outer(u, u) / (u @ u)
     covariance = NOISES[noise] * along + np.eye(3) - along
@@ -41,8 +40,6 @@ def problem_of(inputs: str, noise: str) -> Problem:
 
 def flattest(problem: Problem) -> list[Any]:
     """Return w and u of the minimum with the least Tr H, the equilibrium of equal noise."""
-    import numpy as np
-
     from lawscope.theory.equilibrium import deep_linear
 
     return list(deep_linear(problem.V, problem.inputs, np.eye(len(problem.V)), 2).layers)
@@ -53,8 +50,6 @@ def largest_eigenvalue(problem: Problem, w: Any, u: Any) -> Any:
 
     J of output i is (wᵀx e_i, u_i x), so that blocks are wᵀΣw·I, u(Σw)ᵀ and |u|²Σ.
     """
-    import numpy as np
-
     outgoing, incoming = u.shape[1], w.shape[2]
     row, column = w[:, 0], u[:, :, 0]
     H = np.zeros((len(w), outgoing + incoming, outgoing + incoming))
@@ -67,8 +62,6 @@ def largest_eigenvalue(problem: Problem, w: Any, u: Any) -> Any:
 
 
 def measure(lab: Lab) -> Numbers:
-    import numpy as np
-
     from lawscope.theory.equilibrium import deep_linear
 
     settings, rows = lab.settings, []

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.conservation._linear import (
     GD,
     SGD,
@@ -23,7 +24,7 @@ from lawscope.studies.conservation._linear import (
     trace_of_hessian,
 )
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, presets
+from lawscope.studies.panels import collect, group_by, presets
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 KAIMING, XAVIER = "Kaiming", "Xavier"
@@ -38,8 +39,6 @@ NEAR = 0.05
 
 
 def problem_of(settings: Any) -> Problem:
-    import numpy as np
-
     width = settings["width"]
     u, w = np.random.default_rng(width).standard_normal((2, width))
     V = settings["norm"] * np.outer(u, w) / (np.linalg.norm(u) * np.linalg.norm(w))
@@ -48,8 +47,6 @@ def problem_of(settings: Any) -> Problem:
 
 def start(kind: str, width: int, seeds: int) -> list[Any]:
     """Return w and u of every seed."""
-    import numpy as np
-
     fans = {KAIMING: (width, 1), XAVIER: ((width + 1) / 2,) * 2}[kind]
     drawn = [np.random.default_rng(seed).standard_normal((2, width)) for seed in range(seeds)]
     w, u = np.sqrt(2 / np.array(fans))[:, None, None] * np.array(drawn).swapaxes(0, 1)
@@ -57,8 +54,6 @@ def start(kind: str, width: int, seeds: int) -> list[Any]:
 
 
 def measure(lab: Lab) -> Numbers:
-    import numpy as np
-
     from lawscope.theory.equilibrium import deep_linear
 
     settings = lab.settings
@@ -118,10 +113,8 @@ def change(row: Numbers) -> float | None:
 def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 2, "The stability condition S = Tr H along training", (4.4, 3.0))
     panels = {"0.001": axes[0][0], AT_ONCE: axes[0][1], WARMED: axes[0][1]}
-    runs = list(dict.fromkeys((r["how"], r["start"], r["rate"]) for r in numbers["rows"]))
-    shown = [run for run in runs if run[2] == "0.001" or run[1] == KAIMING]
-    for index, run in enumerate(shown):
-        own = [r for r in numbers["rows"] if (r["how"], r["start"], r["rate"]) == run]
+    shown = (r for r in numbers["rows"] if r["rate"] == "0.001" or r["start"] == KAIMING)
+    for index, (run, own) in enumerate(group_by(shown, "how", "start", "rate").items()):
         for row in own:
             label = (run[2] if run[2] != "0.001" else ", ".join(run[:2])) if row is own[0] else None
             axis, style = panels[run[2]], "--" if run[0] == GD else "-"

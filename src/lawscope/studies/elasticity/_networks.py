@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import lawscope as ls
+from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, Samples, samples_of
 from lawscope.studies.figures import plain_axis
 from lawscope.studies.panels import Number, Settings, collect, presets
-from lawscope.studies.plan import FLOPS, Network, Task, Training
+from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Task, Training
 from lawscope.studies.study import Axes, Lab, NotTried, Numbers
+from lawscope.training.loop import Trained, evaluate
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from lawscope.studies.plan import AfterEpoch
-    from lawscope.training.loop import Trained
-    from lawscope.training.recorders import Note, Record
+from lawscope.training.recorders import Note, Record
 
 SHAPES = "shapes"
 TRAJECTORY = "trajectory"
@@ -89,8 +86,6 @@ class NoisyImages(ImageData):
 
 def corrupt(y: Tensor, share: float, seed: int) -> Tensor:
     """Give a share of the samples of every class one of the other labels, evenly at random."""
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     labels, classes = y.clone(), int(y.max()) + 1
     for label in range(classes):
@@ -140,8 +135,6 @@ class LockStep(Task):
         ]
 
     def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
-        from lawscope.training.loop import evaluate
-
         return evaluate(model, x, y)
 
     def seconds(self, training: Training, weights: int) -> float:
@@ -152,9 +145,7 @@ class LockStep(Task):
 
 def probe_of(data: Samples, per_class: int) -> tuple[Tensor, Tensor]:
     """Return the first test images of each class, with their labels."""
-    from lawscope.training.recorders import LogitMeans
-
-    return LogitMeans(per_class=per_class).choose(data.x_test, data.y_test)
+    return ls.LogitMeans(per_class=per_class).choose(data.x_test, data.y_test)
 
 
 @lru_cache(maxsize=1)
@@ -259,7 +250,5 @@ def steps_axis(axis: Axes, title: str, legend: float = 0, **scales: Any) -> None
 
 def thinned(values: Any, count: int = 60) -> list[float | None]:
     """Return at most so many numbers, evenly along the first axis, to five digits."""
-    import numpy as np
-
     kept = np.asarray(values)[np.linspace(0, len(values) - 1, min(count, len(values))).astype(int)]
     return [float(f"{v:.5g}") if np.isfinite(v) else None for v in kept]

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import nn
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, SHAPES, of_world
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import Settings, quietly
+from lawscope.studies.panels import Settings, collect, group_by, quietly
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
@@ -42,26 +45,20 @@ def measure(lab: Lab) -> Numbers:
 
 
 def along(lab: Lab, training: Training, step: int) -> Numbers:
-    from torch import nn
-
-    from lawscope.documents import drop_non_finite
-    from lawscope.laws.elasticity.law import elasticity
-
     run, probes = lab.run(training), lab.settings["probes"]
     x, y = networks.probe_of(run.samples, 5 * probes)
     with quietly():
-        found = elasticity(
+        found = ls.elasticity(
             run.network(step), [(x, y)], nn.CrossEntropyLoss(), probes=probes, progress=False
         )
     low, high = found.relative.interval.get("gap", (float("nan"), float("nan")))
-    numbers: Numbers = drop_non_finite(
+    return drop_non_finite(
         {
             "step": step, "same": found.relative.same, "other": found.relative.other,
             "gap": found.relative.gap, "interval": [low, high], "signed": found.signed.gap,
             "kernel": found.kernel.gap, "accuracy": found.accuracy,
         }
     )  # fmt: skip
-    return numbers
 
 
 def rise(name: str) -> Callable[[Numbers], float | None]:
@@ -78,10 +75,9 @@ def rise(name: str) -> Callable[[Numbers], float | None]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    worlds = list(dict.fromkeys(row["world"] for row in numbers["networks"]))
+    worlds = group_by(numbers["networks"], "world")
     drawing, axes = grid(2, len(worlds), "Local elasticity along training", (4.2, 2.7))
-    for column, world in enumerate(worlds):
-        rows = [row for row in numbers["networks"] if row["world"] == world]
+    for column, (world, rows) in enumerate(worlds.items()):
         for row, color in zip(rows, COLOURS, strict=False):
             steps = [each["step"] for each in row["history"]]
             for name, style in (("same", "o-"), ("other", "o:")):
@@ -117,10 +113,7 @@ STUDY = Study(
     questions=(
         Question(
             "In how many networks does the gap of the kernel, which knows no labels, rise too?",
-            lambda numbers: {
-                world: [rise("kernel")(row) for row in numbers["networks"] if row["world"] == world]
-                for world in dict.fromkeys(row["world"] for row in numbers["networks"])
-            },
+            collect("networks", "{world}", rise("kernel")),
             lambda found: "; ".join(
                 f"{world} {sum((v or 0) > 0 for v in values)} of {len(values)}"
                 for world, values in found.items()

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, CIFAR_TWO, SHAPES, of_world, thinned
 from lawscope.studies.figures import COLOURS, grid, label_outside
-from lawscope.studies.panels import collect, yes_or_no
+from lawscope.studies.panels import Row, collect, group_by, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from lawscope.theory.elastic_sde.fit import ElasticFit
-    from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory
 
 Kind = Literal["I", "L"]
 MODELS: tuple[Kind, ...] = ("I", "L")
@@ -49,33 +48,22 @@ def ending(record: Numbers) -> Numbers:
     return {k: record[k] for k in ("seed", "train_loss", "train_accuracy", "test_accuracy")}
 
 
-def trajectory(records: list[Numbers]) -> ElasticTrajectory:
-    import numpy as np
-
-    from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory
-
+def trajectory(records: list[Numbers]) -> ls.ElasticTrajectory:
     means = np.stack([record["means"] for record in records])
     # The networks are float32.
-    return ElasticTrajectory(records[0]["step"], means, rounding=float(np.finfo(np.float32).eps))
+    return ls.ElasticTrajectory(records[0]["step"], means, rounding=float(np.finfo(np.float32).eps))
 
 
-def fit(records: list[Numbers], model: Kind, t0: Any = "auto") -> ElasticFit | None:
+def fit(records: list[Numbers], model: Kind, t0: Any = "auto") -> ls.ElasticFit | None:
     """Return the fit of one network or of several; None where t₀ leaves too few steps."""
-    from lawscope.errors import LawscopeError
-    from lawscope.theory.elastic_sde.fit import fit_elastic
-
     try:
-        return fit_elastic(trajectory(records), model, t0, WINDOW)
-    except LawscopeError:
+        return ls.fit_elastic(trajectory(records), model, t0, WINDOW)
+    except ls.LawscopeError:
         return None
 
 
 def estimate(record: Numbers) -> Numbers:
     """Return, of each model: t₀, A − B at the end, and how often α̂ > β̂ while classes separate."""
-    import numpy as np
-
-    from lawscope.documents import drop_non_finite
-
     found: Numbers = {"void_from_0": bool((zero := fit([record], "L", 0)) is None or zero.voids)}
     separated = record["step"][record["accuracy"] >= SEPARATED]
     until = float(separated[0]) if len(separated) else math.inf
@@ -112,11 +100,10 @@ def of_model(model: str, name: str) -> Callable[[Numbers], Any]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    worlds = list(dict.fromkeys(each["world"] for each in numbers["fits"]))
+    worlds = group_by(numbers["fits"], "world")
     title = "Estimated strengths of local elasticity, mean over networks with 95 % intervals"
     drawing, axes = grid(4, len(worlds), title, (4.0, 2.4))
-    for column, world in enumerate(worlds):
-        own = [each for each in numbers["fits"] if each["world"] == world]
+    for column, (world, own) in enumerate(worlds.items()):
         for index, each in enumerate(own):
             for offset, names in enumerate((("A", "B"), ("alpha", "beta"))):
                 axis = axes[2 * index + offset][column]
@@ -127,7 +114,7 @@ def figure(numbers: Numbers) -> Figure:
     return drawing
 
 
-def draw(axis: Any, each: Numbers, names: tuple[str, str]) -> None:
+def draw(axis: Any, each: Row, names: tuple[str, str]) -> None:
     symbols = {"A": "Â", "B": "B̂", "alpha": "α̂", "beta": "β̂"}
     for name, color in zip(names, COLOURS, strict=False):
         middle, low, high = (
@@ -182,10 +169,7 @@ STUDY = Study(
         ),
         Question(
             "Is Â − B̂ of the L-model above 0 at the end, in every network?",
-            lambda numbers: {
-                world: [of_model("L", "gap")(r) for r in numbers["networks"] if r["world"] == world]
-                for world in dict.fromkeys(r["world"] for r in numbers["networks"])
-            },
+            collect("networks", "{world}", of_model("L", "gap")),
             yes_or_no(lambda gap: gap > 0),
         ),
         Question(

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, CIFAR_TWO, SHAPES, of_world, thinned
 from lawscope.studies.elasticity.estimation import MODELS, Kind, fit
@@ -35,8 +37,6 @@ def measure(lab: Lab) -> Numbers:
 
 def imitate(record: Numbers) -> Numbers:
     """Return RD of both imitations along training, mean over classes; None where one is void."""
-    import numpy as np
-
     first = fit([record], "L")
     if first is None or first.voids:
         return {"t0": None, "later": None, "unfiltered": None, **dict.fromkeys(MODELS)}
@@ -70,22 +70,18 @@ def simulate(record: Numbers, model: Kind, t0: float, *, filtered: bool = True) 
 
     What is added to all logits of a sample means nothing to softmax, nor to the L-model.
     """
-    from lawscope.errors import LawscopeError
-
     means = record["means"][record["step"] >= t0]
     genuine = means - means.mean(axis=-1, keepdims=True)
     own = fit([record], model, t0)
     try:
         imitated = None if own is None else own.simulate("L", filtered).means[0]
-    except LawscopeError:  # outgrows floating-point numbers, or is void
+    except ls.LawscopeError:  # outgrows floating-point numbers, or is void
         imitated = None
     return genuine, None if imitated is None else imitated - imitated.mean(-1, keepdims=True)
 
 
 def difference(genuine: Any, imitated: Any) -> Any:
-    from lawscope.theory.elastic_sde.estimate import relative_difference
-
-    return relative_difference(genuine, imitated).mean(axis=-1)
+    return ls.relative_difference(genuine, imitated).mean(axis=-1)
 
 
 def late(curve: Any) -> float:
@@ -95,8 +91,6 @@ def late(curve: Any) -> float:
 
 def own_logits(means: Any) -> Any:
     """Return X^k_k of centred logits, (K, T)."""
-    import numpy as np
-
     return np.diagonal(means, axis1=-2, axis2=-1).T
 
 

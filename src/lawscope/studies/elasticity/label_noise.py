@@ -13,11 +13,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import SHAPES_WORLD, TINY_SHAPES
 from lawscope.studies.elasticity.estimation import MODELS
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, middle, presets
+from lawscope.studies.panels import Panels, Settings, collect, middle, presets
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
@@ -34,13 +35,7 @@ def trainings(settings: Settings, share: float) -> list[Training]:
     return networks.trainings_of(settings, settings["world"], share)
 
 
-def plan(settings: Settings) -> list[Training]:
-    return [training for share in settings["shares"] for training in trainings(settings, share)]
-
-
 def measure(lab: Lab) -> Numbers:
-    import numpy as np
-
     from lawscope.theory.elastic_sde.model import own_logits
 
     rows = []
@@ -155,7 +150,7 @@ STUDY = Study(
     paper="separation fails for p > 2/3; near 2/3 the tail index of β̂ overtakes that of α̂",
     minutes={"smoke": 0.1, "cpu": 4, "paper": 60},
     settings=presets(PAPER, CPU, SMOKE),
-    plan=plan,
+    plan=Panels(trainings, share="shares").plan,
     measure=measure,
     claims=(
         Claim(

@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import of_world
 from lawscope.studies.elasticity.emergence import WORLDS, plan
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import medians, middle
+from lawscope.studies.panels import group_by, medians, middle
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 PLATEAU = 0.99  # of ln K: the loss before anything is learned
 CONVERGED = 0.01
@@ -56,12 +54,9 @@ def measure(lab: Lab) -> Numbers:
 
 def approximate(model: nn.Module, x: Tensor, y: Tensor) -> Numbers:
     """Return the errors of the approximations on images x with as many of each class."""
-    import torch
-    from torch.nn import functional as F
-
     logits = model(x)
     K = logits.shape[1]
-    own = F.one_hot(y, K).to(logits)
+    own = nn.functional.one_hot(y, K).to(logits)
     means = (own / own.sum(dim=0)).T @ logits  # φ, (K, K)
     weights = list(model.parameters())
 
@@ -70,10 +65,14 @@ def approximate(model: nn.Module, x: Tensor, y: Tensor) -> Numbers:
         return torch.cat([each.flatten() for each in found])
 
     jacobian = torch.stack([slopes(value) for value in means.flatten()])  # (K·K, weights)
-    D = -jacobian @ slopes(F.cross_entropy(logits, y))
+    D = -jacobian @ slopes(nn.functional.cross_entropy(logits, y))
     theta = jacobian @ jacobian.T
     X, phi = logits.detach(), means.detach()
-    q, p, eye = F.softmax(phi, dim=1), F.softmax(X, dim=1), torch.eye(K).to(X)
+    q, p, eye = (
+        nn.functional.softmax(phi, dim=1),
+        nn.functional.softmax(X, dim=1),
+        torch.eye(K).to(X),
+    )
     J = torch.diag_embed(q) - q[:, :, None] * q[:, None, :]
     psi, flat = eye - q, eye - 1 / K
     moved = torch.einsum("kij,kj->ki", J, phi)
@@ -84,7 +83,7 @@ def approximate(model: nn.Module, x: Tensor, y: Tensor) -> Numbers:
         return float((theta @ force.flatten() / K - D).norm() / D.norm())
 
     return {
-        "loss": float(F.cross_entropy(X, y)),
+        "loss": float(nn.functional.cross_entropy(X, y)),
         "decoupled": drift_error(psi),
         "other_sign": drift_error(R + moved),
         "linear": float((p - linear).norm() / (own - p).norm()),
@@ -120,22 +119,18 @@ def late(row: Numbers) -> bool:
 
 def at_the_end(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
     def read(numbers: Numbers) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for row in numbers["steps"]:
-            last = max(r["step"] for r in numbers["steps"] if r["world"] == row["world"])
-            if row["step"] == last:
-                found.setdefault(row["world"], []).append(row[name])
-        return found
+        worlds = group_by(numbers["steps"], "world").items()
+        last = {world: max(row["step"] for row in rows) for world, rows in worlds}
+        return {w: [r[name] for r in rows if r["step"] == last[w]] for w, rows in worlds}
 
     return read
 
 
 def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, len(NAMES), "Approximations along training", (2.9, 2.7))
-    worlds = list(dict.fromkeys(row["world"] for row in numbers["steps"]))
+    worlds = group_by(numbers["steps"], "world")
     for axis, (name, words) in zip(axes[0], NAMES.items(), strict=True):
-        for world, color in zip(worlds, COLOURS, strict=False):
-            rows = [row for row in numbers["steps"] if row["world"] == world]
+        for (world, rows), color in zip(worlds.items(), COLOURS, strict=False):
             for row in rows:
                 axis.plot([row["loss"]], [row[name]], "o", color=color, ms=2.5, alpha=0.6)
             steps = sorted({row["step"] for row in rows})

@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, SHAPES, of_world, thinned
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, yes_or_no
+from lawscope.studies.panels import Settings, collect, group_by, medians, yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 WORLDS = (SHAPES, CIFAR_THREE)
 BETAS: dict[str, Callable[[Any], Any]] = {
@@ -63,12 +65,8 @@ def measure(lab: Lab) -> Numbers:
 
 
 def collapse(times: list[float], K: int, beta: Callable[[Any], Any], seed: int) -> Numbers:
-    import numpy as np
-
-    from lawscope.theory.elastic_sde.model import ElasticSDE
-
     X0 = np.random.default_rng([seed, K]).standard_normal((K, K))
-    sde = ElasticSDE(
+    sde = ls.ElasticSDE(
         lambda t: (1 + t) ** -0.5 + beta(t), beta, K, model="L", X0=X0 - X0.mean(axis=1)[:, None]
     )
     found = sde.collapse(times)
@@ -77,8 +75,6 @@ def collapse(times: list[float], K: int, beta: Callable[[Any], Any], seed: int) 
 
 def logits_of(record: Numbers) -> Numbers:
     """Return how far genuine class means are from an ETF along training, and where they end."""
-    import numpy as np
-
     from lawscope.theory.elastic_sde.model import directions, measure_collapse, own_logits
 
     means = record["means"] - record["means"].mean(axis=-1, keepdims=True)
@@ -103,7 +99,7 @@ def last_error(betas: tuple[str, ...]) -> Callable[[Numbers], Any]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    worlds = list(dict.fromkeys(row["world"] for row in numbers["genuine"]))
+    worlds = group_by(numbers["genuine"], "world")
     drawing, axes = grid(1, 2 + len(worlds), "Towards a simplex ETF", (3.6, 3.1))
     theory, along = axes[0][0], axes[0][1]
     for beta, color in zip(BETAS, COLOURS, strict=False):
@@ -112,8 +108,7 @@ def figure(numbers: Numbers) -> Figure:
             theory.plot(row["times"][1:], row["error"][1:], "o-", color=color, ms=3, lw=1,
                         label=label)  # fmt: skip
     plain_axis(theory, "LE-ODE, L-model, K = 3", legend=7, xscale="log", yscale="log")
-    for index, world in enumerate(worlds):
-        rows = [row for row in numbers["genuine"] if row["world"] == world]
+    for index, (world, rows) in enumerate(worlds.items()):
         for row in rows:
             label = world if row is rows[0] else None
             along.plot(row["steps"], row["error"], color=COLOURS[index], lw=0.8, label=label)
@@ -144,15 +139,7 @@ def approaches(world: str) -> tuple[Claim, ...]:
 
 
 def genuine_by_world(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
-    def read(numbers: Numbers) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for row in numbers["genuine"]:
-            found.setdefault(row["world"], []).append(row[name])
-        if not found:
-            raise NotTried("this preset has no networks")
-        return found
-
-    return read
+    return collect("genuine", "{world}", name)
 
 
 STUDY = Study(

@@ -13,12 +13,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import SHAPES_WORLD, SHORT_SHAPES, TINY_SHAPES, thinned
 from lawscope.studies.elasticity.estimation import fit
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, middle, presets, yes_or_no
-from lawscope.studies.plan import Training
+from lawscope.studies.panels import Settings, collect, group_by, medians, middle, presets, yes_or_no
 from lawscope.studies.study import Figure, Lab, Numbers, Question, Study
 
 K = 3
@@ -67,16 +68,8 @@ def measure(lab: Lab) -> Numbers:
     }
 
 
-def plan(settings: Settings) -> list[Training]:
-    return networks.plan(settings)
-
-
 def imitate(records: Mapping[str, list[Numbers]], shares: list[float]) -> list[Numbers]:
     """Return RD of two imitations of imbalanced networks with the strengths of balanced ones."""
-    import numpy as np
-
-    from lawscope.errors import LawscopeError
-    from lawscope.theory.elastic_sde.estimate import relative_difference
     from lawscope.theory.elastic_sde.model import ElasticSDE, own_logits
 
     rows = []
@@ -94,10 +87,10 @@ def imitate(records: Mapping[str, list[Numbers]], shares: list[float]) -> list[N
                 )
                 try:
                     means = sde.mean(own.steps, genuine[0])
-                except LawscopeError:  # outgrows floating-point numbers
+                except ls.LawscopeError:  # outgrows floating-point numbers
                     continue
                 means = means - means.mean(axis=-1, keepdims=True)
-                row[name] = float(relative_difference(genuine, means).mean())
+                row[name] = float(ls.relative_difference(genuine, means).mean())
                 row[f"{name}_own"] = [thinned(each) for each in own_logits(means).T]
         rows.append(row)
     return rows
@@ -116,10 +109,8 @@ def strength(world: str, record: Numbers) -> Numbers:
 
 def general(settings: Settings, seed: int) -> Numbers:
     """Return the share of separable pairs under a random symmetric E with a negative eigenvalue."""
-    import numpy as np
     from scipy.linalg import expm
 
-    from lawscope.theory.elastic_sde.model import ElasticSDE
     from lawscope.theory.elastic_sde.separability import count_separable
 
     rng = np.random.default_rng([seed, K])
@@ -129,7 +120,7 @@ def general(settings: Settings, seed: int) -> Numbers:
         E = np.eye(K) + side + side.T
         values, vectors = np.linalg.eigh(E)
         lowest = float(values[0])
-    C = ElasticSDE(K=K, model="I", elasticity=E).matrix(0.0)
+    C = ls.ElasticSDE(K=K, model="I", elasticity=E).matrix(0.0)
     X0, t = rng.standard_normal((K, K)), float(settings["time"])
     means = (expm((2 * math.sqrt(1 + t) - 2) * C) @ X0.ravel()).reshape(K, K)
     n, draws = settings["n"], settings["draws"]
@@ -154,9 +145,9 @@ def figure(numbers: Numbers) -> Figure:
                 left.plot(shown["steps"], shown["without_own"][k], ":", color=color, lw=1.2)
     words = "imbalanced; dashed: with P, dotted: without"
     networks.steps_axis(left, words, legend=7 if shown else 0, yscale="symlog")
-    worlds_ = list(dict.fromkeys(row["world"] for row in numbers["strengths"]))
-    for world, color in zip(worlds_, COLOURS, strict=False):
-        for row in (row for row in numbers["strengths"] if row["world"] == world):
+    by_world = group_by(numbers["strengths"], "world").items()
+    for (world, rows), color in zip(by_world, COLOURS, strict=False):
+        for row in rows:
             label = world if row["seed"] == 0 else None
             middle_.plot(row["steps"], row["path"], color=color, lw=0.8, label=label)
     networks.steps_axis(middle_, "U along training", legend=7)
@@ -174,7 +165,7 @@ STUDY = Study(
     paper="a sampling matrix P may model imbalanced classes; symmetric E may do as well",
     minutes={"smoke": 0.1, "cpu": 3, "paper": 30},
     settings=presets(PAPER, CPU, SMOKE),
-    plan=plan,
+    plan=networks.plan,
     measure=measure,
     questions=(
         Question(

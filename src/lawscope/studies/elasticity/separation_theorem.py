@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, label_outside, plain_axis, wrapped
 from lawscope.studies.panels import collect, presets, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    import numpy as np
 
 K = 3
 NOISE = 0.25
@@ -56,15 +55,11 @@ GAMMAS: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
 
 
 def slow(t: Any, scale: float = 0.3) -> Any:
-    import numpy as np
-
     return scale / ((t + math.e) * np.log(t + math.e))
 
 
 def similarity(kind: str, rng: np.random.Generator) -> Any:
     """Return H of a kind: the model's letter, or a random one with unit diagonal."""
-    import numpy as np
-
     if kind.endswith("model"):
         return kind[0]
     rank = 2 if kind.endswith("2") else K * K
@@ -77,8 +72,6 @@ def similarity(kind: str, rng: np.random.Generator) -> Any:
 
 def fastest(H: Any) -> float:
     """Return the largest eigenvalue of the blocks on the diagonal of H."""
-    import numpy as np
-
     if isinstance(H, str):
         return 1.0
     blocks = H.reshape(K, K, K, K)
@@ -122,8 +115,6 @@ def rows_of(lab: Lab, seed: int) -> list[Numbers]:
 
 def shares(lab: Lab, seed: int, kind: str, draw: Draw) -> Numbers:
     """Return the mean shares over models of one kind, at every time."""
-    import numpy as np
-
     from lawscope.theory.elastic_sde.separability import count_separable
 
     settings = lab.settings
@@ -144,12 +135,9 @@ def proportional(factor: float, integral: Callable[[float], float]) -> Draw:
     """Draw samples where β = factor·γ: M(t) = γ(t)·C, so that means are exp(∫γ·C)X₀."""
 
     def draw(H: Any, X0: Any, times: Sequence[float], n: int, rng: np.random.Generator) -> Any:
-        import numpy as np
         from scipy.linalg import expm
 
-        from lawscope.theory.elastic_sde.model import ElasticSDE
-
-        C = ElasticSDE(1 + factor, factor, K, model=H).matrix(0.0)
+        C = ls.ElasticSDE(1 + factor, factor, K, model=H).matrix(0.0)
         means = np.stack([(expm(integral(t) * C) @ X0.ravel()).reshape(K, K) for t in times])
         steps = np.sqrt(NOISE * np.array(times, dtype=float))[:, None, None, None]
         return means[:, None] + steps * rng.standard_normal((len(times), n, K, K))
@@ -171,9 +159,7 @@ def constant(gamma: Callable[[Any], Any], beta: float) -> Draw:
     """Draw samples with a constant β."""
 
     def draw(H: Any, X0: Any, times: Sequence[float], n: int, rng: np.random.Generator) -> Any:
-        from lawscope.theory.elastic_sde.model import ElasticSDE
-
-        sde = ElasticSDE(lambda t: gamma(t) + beta, beta, K, model=H, noise=NOISE, X0=X0)
+        sde = ls.ElasticSDE(lambda t: gamma(t) + beta, beta, K, model=H, noise=NOISE, X0=X0)
         return sde.sample(times, n, rng)
 
     return draw
@@ -181,13 +167,9 @@ def constant(gamma: Callable[[Any], Any], beta: float) -> Draw:
 
 def by_size(lab: Lab, seed: int) -> list[Numbers]:
     """Return the share of separable pairs late, by samples a class: I-model, γ = 2/(t ln t)."""
-    import numpy as np
-
-    from lawscope.theory.elastic_sde.model import ElasticSDE
-
     rng = np.random.default_rng([seed, len(KINDS)])
     X0, settings = rng.standard_normal((K, K)), lab.settings
-    sde = ElasticSDE(lambda t: slow(t, 2.0), 0.0, K, model="I", noise=NOISE, X0=X0)
+    sde = ls.ElasticSDE(lambda t: slow(t, 2.0), 0.0, K, model="I", noise=NOISE, X0=X0)
     late, draws = settings["late"], settings["models"] * settings["draws"]
     return [
         {"n": n, "seed": seed, "pairs": sde.separable(late, n, draws, rng).pairs}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
 from lawscope.formatting import fixed
 from lawscope.studies import figures
 from lawscope.studies.datasets import TextData
@@ -14,9 +16,6 @@ from lawscope.studies.panels import Number, Settings, collect, first_seeds, pres
 from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.studies.study import Axes, Lab, Numbers
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from lawscope.laws.next_token.result import NextToken
 
 # One GPT for all studies: 6 blocks, d = 128, rotary positions, windows of 32 tokens. Its vocabulary
 # is the first 512 tokens of the embedded byte pairs, in the order in which they were learned. With
@@ -89,16 +88,15 @@ def law_of(lab: Lab, training: Training, **how: Any) -> Numbers:
     return {**ending, **numbers_of(found)}
 
 
-def numbers_of(found: NextToken) -> Numbers:
+def numbers_of(found: ls.NextToken) -> Numbers:
     """Return JSON values of a law; lists begin with the embedding, residuals with block 1."""
-    from lawscope.documents import drop_non_finite
     from lawscope.laws.line import log_or_nan
     from lawscope.laws.next_token.verdict import find_bend
 
     fit, bend = found.fit, find_bend(log_or_nan(found.pr[1:]), found.replicates)
     names = {"pearson": "r", "rho": "rho", "slope": "slope"}
     ends = {short: list(fit.interval[n]) for n, short in names.items() if n in fit.interval}
-    numbers: Numbers = drop_non_finite(
+    numbers = drop_non_finite(
         {
             **{name: getattr(found, name).tolist() for name in ("pr", "pr_cv", "pr_onehot")},
             **{short: getattr(fit, name) for name, short in names.items()},

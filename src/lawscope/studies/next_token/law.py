@@ -24,11 +24,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import lawscope as ls
 from lawscope.errors import LawscopeError
+from lawscope.lazy import Tensor, torch
 from lawscope.studies.figures import COLOURS, SOFT, grid
 from lawscope.studies.next_token import _family as family
 from lawscope.studies.panels import Settings, first_seeds, quietly, yes_or_no
-from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study, Tensor
+from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 
 MODEL, TEXT = "LAWSCOPE_LANGUAGE_MODEL", "LAWSCOPE_TEXT"
 EMBEDDED, SAMPLED = "king-james-bible", "written by the model itself"
@@ -102,10 +104,7 @@ def measure_pretrained(place: str, text: str, settings: Settings, seed: int = 0)
 
     ``seed`` is that of a text it writes itself.
     """
-    import torch
-
     from lawscope.data.windows import encoder_of, frame_of, pack, read_tokens_of
-    from lawscope.laws.next_token.law import next_token
     from lawscope.zoo.networks.hugging_face import find_source, load_language_model, load_tokenizer
     from lawscope.zoo.text.corpus import load_text
 
@@ -122,14 +121,12 @@ def measure_pretrained(place: str, text: str, settings: Settings, seed: int = 0)
         ids = read_tokens_of(_lines(load_text(text)), encoder_of(tokenizer), count)
         windows = pack(ids, window, frame).ids
     batches = list(windows.split(settings["batch"]))
-    found = next_token(model, batches, onehot=settings["onehot"], progress=False)
+    found = ls.next_token(model, batches, onehot=settings["onehot"], progress=False)
     return family.numbers_of(found)
 
 
 def write_text(model: Any, settings: Settings, seed: int) -> Tensor:
     """Windows that a model writes from its first token on, at temperature 1, shape (N, T)."""
-    import torch
-
     begin = model.config.bos_token_id
     if begin is None:
         raise LawscopeError("the model has no first token to begin a text with")

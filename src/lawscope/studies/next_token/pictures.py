@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from lawscope.lazy import Tensor, torch
 from lawscope.studies.next_token import _family as family
 from lawscope.studies.panels import yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.separation._family import rise
 from lawscope.studies.separation.pca import draw_planes, gain_in_plane, look
-from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study, Tensor
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 # Words that are one token each in the vocabulary; a vocabulary of 300 has fewer of them.
 WORDS, OF_300 = [" LORD", " shall", " of"], [" the", " and", " of"]
@@ -56,8 +57,6 @@ def targets(settings: Any) -> list[int]:
 
 def before(following: Tensor, tokens: list[int], most: int) -> tuple[Tensor, Tensor]:
     """Where a chosen token comes next, and which: at most ``most`` places each."""
-    import torch
-
     places = [torch.nonzero(following == token).flatten()[:most] for token in tokens]
     labels = [torch.full_like(found, k) for k, found in enumerate(places)]
     return torch.cat(places), torch.cat(labels)

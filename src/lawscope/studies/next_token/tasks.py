@@ -10,6 +10,7 @@ of them shared.
 
 from __future__ import annotations
 
+from lawscope.lazy import np
 from lawscope.studies.figures import grid
 from lawscope.studies.next_token import _family as family
 from lawscope.studies.panels import Settings, collect, yes_or_no
@@ -34,8 +35,6 @@ def measure(lab: Lab) -> Numbers:
 
 def by_next_token(lab: Lab, training: Training) -> Numbers:
     """PR of the next token in a network that sees it, without holes in the text."""
-    import numpy as np
-
     from lawscope.laws.line import fit_line
     from lawscope.studies.next_token._features import read_text, residuals_of
 

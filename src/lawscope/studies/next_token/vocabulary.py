@@ -19,7 +19,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import lawscope as ls
 from lawscope.errors import LawscopeError
+from lawscope.lazy import Tensor, torch
 from lawscope.studies.figures import COLOURS, FAINT, grid, plain_axis
 from lawscope.studies.next_token import _family as family
 from lawscope.studies.next_token.law import (
@@ -32,7 +34,7 @@ from lawscope.studies.next_token.law import (
 )
 from lawscope.studies.panels import Settings, first_seeds, quietly, yes_or_no
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Check, Figure, Lab, Numbers, Question, Study, Tensor
+from lawscope.studies.study import Check, Figure, Lab, Numbers, Question, Study
 
 
 def measure(lab: Lab) -> Numbers:
@@ -50,9 +52,6 @@ def of_training(lab: Lab, training: Training) -> Numbers:
 
 def measure_stories(lab: Lab) -> list[Numbers]:
     """Measure stories-260K on texts that it writes; nothing where there is no such model here."""
-    import torch
-
-    from lawscope.laws.next_token.law import next_token
     from lawscope.studies.next_token._features import features_of_pretrained
     from lawscope.zoo.networks.hugging_face import find_source, load_language_model
 
@@ -69,7 +68,9 @@ def measure_stories(lab: Lab) -> list[Numbers]:
         lab.tell(f"{STORIES} writes a text, seed {seed}")
         windows = write_text(model, how, seed)
         with quietly():
-            law = next_token(model, list(windows.split(how["batch"])), control=None, progress=False)
+            law = ls.next_token(
+                model, list(windows.split(how["batch"])), control=None, progress=False
+            )
         following, blocks = windows[:, 2:].flatten(), features_of_pretrained(model, windows)
         settings = {**lab.settings, "vocabulary": model.config.vocab_size}
         row = without_order(settings, following, blocks, seed)
@@ -81,9 +82,6 @@ def without_order(
     settings: Settings, following: Tensor, blocks: Sequence[Tensor], seed: int
 ) -> Numbers:
     """PR with shuffled vocabularies, shape (shuffles, blocks + 1), and D of next tokens."""
-    import torch
-
-    from lawscope.statistics.fuzziness import fuzziness
     from lawscope.studies.next_token._features import residuals_of
 
     generator = torch.Generator().manual_seed(seed)
@@ -95,7 +93,7 @@ def without_order(
     pr, fuzzy = [], []
     for rows in blocks:
         pr.append(residuals_of(rows, targets))
-        fuzzy.append(float(fuzziness(rows[often], following[often])))
+        fuzzy.append(float(ls.fuzziness(rows[often], following[often])))
     classes = len(following[often].unique())
     again, *shuffled = torch.stack(pr, dim=1).tolist()
     return {"again": again, "shuffled": shuffled, "fuzziness": fuzzy, "classes": classes}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
 from lawscope.studies.panels import Settings
 from lawscope.studies.study import Check, Lab, Numbers
-
-if TYPE_CHECKING:
-    from lawscope.theory.layer_peeled.peeled import Peeled
 
 LABEL = "K_A = {majority}, E_H = {feature_energy}"
 SAME = 1e-6
@@ -44,7 +42,7 @@ def counts_of(settings: Settings, majority: int, ratio: float) -> list[float]:
     return [float(ratio)] * majority + [1.0] * (settings["classes"] - majority)
 
 
-def minority_numbers(found: Peeled) -> Numbers:
+def minority_numbers(found: ls.Peeled) -> Numbers:
     """Return what a study keeps of one program; the cosine is None where classifiers vanished."""
     minority = found.groups[-1]
     return {

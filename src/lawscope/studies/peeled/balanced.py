@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, INK, grid, plain_axis
 from lawscope.studies.panels import Settings, collect, presets
 from lawscope.studies.peeled._programs import SAME, for_each
@@ -26,24 +28,18 @@ LABEL, STARTS = "K = {classes}", "free features"
 
 
 def measure(lab: Lab) -> Numbers:
-    from lawscope.theory.layer_peeled.peel import peel
-
     settings, E_W = lab.settings, lab.settings["weight_energy"]
     found = for_each(lab, solved, classes="classes", feature_energy="feature_energies")
     lab.tell("descending from random starts")
     ends = [descended(settings["free"], E_W, seed) for seed in range(settings["free"]["starts"])]
-    pictured = peel([1.0] * settings["pictured"], E_W, settings["feature_energies"][0])
+    pictured = ls.peel([1.0] * settings["pictured"], E_W, settings["feature_energies"][0])
     return {"programs": found, "free": ends, "cosines": pictured.cosines.tolist()}
 
 
 def solved(settings: Settings, classes: int, feature_energy: float) -> Numbers:
     """Compute the largest departures of one program from the theorem."""
-    import numpy as np
-
-    from lawscope.theory.layer_peeled.peel import peel
-
     K, E_W, E_H = classes, settings["weight_energy"], feature_energy
-    found = peel([1.0] * K, E_W, E_H)
+    found = ls.peel([1.0] * K, E_W, E_H)
     W, H = found.weights(), found.features()
     norms = np.linalg.norm(W, axis=1)
     cosines = (W @ W.T / np.outer(norms, norms))[~np.eye(K, dtype=bool)]
@@ -59,11 +55,9 @@ def solved(settings: Settings, classes: int, feature_energy: float) -> Numbers:
 
 def descended(free: Settings, E_W: float, seed: int) -> Numbers:
     """Where free features end from one random start, against the certified optimum."""
-    import numpy as np
     from scipy.optimize import minimize
 
     from lawscope.theory.layer_peeled.local_search import on_bound
-    from lawscope.theory.layer_peeled.peel import peel
 
     K, n, p, E_H = (free[name] for name in ("classes", "per_class", "dimension", "feature_energy"))
     start = np.random.default_rng(seed).standard_normal(K * (1 + n) * p)
@@ -73,7 +67,7 @@ def descended(free: Settings, E_W: float, seed: int) -> Numbers:
     H = on_bound(end.x[K * p :], K * n * E_H)[0].reshape(K, n, p)
     spread = H - H.mean(axis=1, keepdims=True)
     return {
-        "excess": float(end.fun) / peel([1.0] * K, E_W, E_H).loss - 1,
+        "excess": float(end.fun) / ls.peel([1.0] * K, E_W, E_H).loss - 1,
         "spread": float(np.linalg.norm(spread, axis=2).max() / E_H**0.5),
     }
 
@@ -84,7 +78,6 @@ def free_loss(flat: Any, free: Settings, E_W: float) -> tuple[float, Any]:
     Both constraints are active at the optimum, so scaling the variables onto them loses nothing,
     and what is left is a smooth problem without constraints.
     """
-    import numpy as np
     from scipy.special import log_softmax
 
     from lawscope.theory.layer_peeled.local_search import on_bound

@@ -12,6 +12,7 @@ import math
 import time
 from typing import Any
 
+import lawscope as ls
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import Settings, collect, presets, quietly, yes_or_no
 from lawscope.studies.peeled._programs import certified, for_each
@@ -36,12 +37,10 @@ def measure(lab: Lab) -> Numbers:
 
 def solved(settings: Settings, classes: int) -> Numbers:
     """``cosines[k]``: the mean cosine of class k to the classes of the tenth of sizes around it."""
-    from lawscope.theory.layer_peeled.peel import peel
-
     K, energies = classes, (settings["weight_energy"], settings["feature_energy"])
     begun = time.process_time()
     with quietly():
-        found = peel(tail(K, settings["ratio"]), *energies)
+        found = ls.peel(tail(K, settings["ratio"]), *energies)
     seconds = time.process_time() - begun
     cosines = neighbourly(found.cosines, max(2, K // 10))
     living = [cosine for cosine in cosines if cosine is not None]

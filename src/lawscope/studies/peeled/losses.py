@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import lawscope as ls
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import Settings, brief, collect, pick, presets, yes_or_no
 from lawscope.studies.peeled import _programs as programs
@@ -44,11 +45,10 @@ def measure(lab: Lab) -> Numbers:
 
 def row(settings: Settings, loss: str, majority: int, feature_energy: float) -> Numbers:
     """Solve the programs on both sides of R₀, or the one at the largest R where there is none."""
-    from lawscope.theory.layer_peeled.peel import peel
 
     def at(ratio: float) -> Numbers:
         counts = programs.counts_of(settings, majority, ratio)
-        found = peel(counts, settings["weight_energy"], feature_energy, loss)
+        found = ls.peel(counts, settings["weight_energy"], feature_energy, loss)
         return {"ratio": ratio, **programs.minority_numbers(found)}
 
     return {"points": enclosed(at, settings["largest_ratio"])}
@@ -78,10 +78,8 @@ def of_loss(loss: str, value: Callable[[Numbers, Numbers], float]) -> Any:
 
 def off_closed_form(row: Numbers, numbers: Numbers) -> float:
     """R₀ as enclosed against its closed form, relative difference."""
-    from lawscope.theory.layer_peeled.thresholds import collapse_threshold
-
     counts = programs.counts_of(numbers, row["majority"], 2)
-    exact = collapse_threshold(counts, numbers["weight_energy"], row["feature_energy"])
+    exact = ls.collapse_threshold(counts, numbers["weight_energy"], row["feature_energy"])
     found = threshold(row)
     return math.inf if not (exact and found) else abs(found / exact - 1)
 

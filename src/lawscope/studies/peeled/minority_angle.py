@@ -14,16 +14,15 @@ classifiers are exactly zero beyond some R₁.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, pick, presets
+from lawscope.studies.panels import Settings, collect, group_by, medians, pick, presets
 from lawscope.studies.peeled import _programs as programs
 from lawscope.studies.peeled._programs import LABEL, SAME
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    from lawscope.theory.layer_peeled.peeled import Peeled
 
 PAPER: dict[str, Any] = {**programs.TWO_GROUPS, "largest_ratio": 10_000, "per_decade": 20}
 SMOKE = {"majorities": [5, 7], "per_decade": 3}
@@ -36,11 +35,9 @@ def measure(lab: Lab) -> Numbers:
 
 
 def curve(settings: Settings, majority: int, feature_energy: float) -> Numbers:
-    from lawscope.theory.layer_peeled.sweep import peel_sweep
-
     ratios = programs.ratios_between(1, settings["largest_ratio"], settings["per_decade"])
     classes, E_W = settings["classes"], settings["weight_energy"]
-    found = peel_sweep(ratios, classes, majority, E_W, feature_energy).points
+    found = ls.peel_sweep(ratios, classes, majority, E_W, feature_energy).points
     points = [programs.minority_numbers(point) for point in found]
     return {
         "threshold": found[-1].threshold,
@@ -53,10 +50,8 @@ def curve(settings: Settings, majority: int, feature_energy: float) -> Numbers:
     }
 
 
-def turned(found: Peeled) -> float | None:
+def turned(found: ls.Peeled) -> float | None:
     """Return the largest angle (°) of a classifier to its class mean; None if some vanished."""
-    import numpy as np
-
     if found.groups[-1].phase == "vanished":
         return None
     W, H = found.weights(), found.features()
@@ -105,11 +100,10 @@ def least_turned(curve: Numbers) -> float:
 
 
 def figure(numbers: Numbers) -> Figure:
-    energies = list(dict.fromkeys(each["feature_energy"] for each in numbers["curves"]))
+    energies = group_by(numbers["curves"], "feature_energy")
     title = "The angle between minority classifiers, Layer-Peeled Model"
     drawing, axes = grid(1, len(energies), title, (4.0, 3.2))
-    for axis, energy in zip(axes[0], energies, strict=True):
-        curves = [each for each in numbers["curves"] if each["feature_energy"] == energy]
+    for axis, (energy, curves) in zip(axes[0], energies.items(), strict=True):
         for each, color in zip(curves, COLOURS, strict=False):
             name = f"K_A = {each['majority']}, R₀ = {each['threshold']:.4g}"
             cosines = programs.or_nan(each["cosines"])

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import lawscope as ls
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import Settings, collect, presets
+from lawscope.studies.panels import Settings, collect, group_by, presets
 from lawscope.studies.peeled import _programs as programs
 from lawscope.studies.peeled._programs import LABEL, SAME
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Study
@@ -27,15 +28,13 @@ def measure(lab: Lab) -> Numbers:
 
 
 def curve(settings: Settings, ratio: float, majority: int, feature_energy: float) -> Numbers:
-    from lawscope.theory.layer_peeled.peel import peel
-
     counts = programs.counts_of(settings, majority, ratio)
     energies = settings["weight_energy"], feature_energy
 
     def at(rate: float) -> Numbers:
-        return programs.minority_numbers(peel(counts, *energies, oversampling=rate))
+        return programs.minority_numbers(ls.peel(counts, *energies, oversampling=rate))
 
-    needed = peel(counts, *energies).oversampling_needed
+    needed = ls.peel(counts, *energies).oversampling_needed
     rates = programs.ratios_between(1, ratio, settings["per_decade"])
     points = [at(rate) for rate in rates]
     # A rate of 1 or less means that this R has not collapsed in the first place.
@@ -61,13 +60,12 @@ def simplex_error(numbers: Numbers) -> dict[str, list[float]]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    keys = list(dict.fromkeys((c["ratio"], c["feature_energy"]) for c in numbers["curves"]))
+    keys = group_by(numbers["curves"], "ratio", "feature_energy")
     rows, columns = len({key[0] for key in keys}), len({key[1] for key in keys})
     title = "The effect of oversampling, Layer-Peeled Model"
     drawing, axes = grid(rows, columns, title, (4.0, 2.9))
     places = [axis for row in axes for axis in row]
-    for axis, key in zip(places, keys, strict=True):
-        curves = [c for c in numbers["curves"] if (c["ratio"], c["feature_energy"]) == key]
+    for axis, (key, curves) in zip(places, keys.items(), strict=True):
         for each, color in zip(curves, COLOURS, strict=False):
             name = f"K_A = {each['majority']}, "
             name += f"R/R₀ = {each['needed']:.3g}" if each["sides"] else "R < R₀"

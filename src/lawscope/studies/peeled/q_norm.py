@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import Settings, collect, presets
+from lawscope.studies.panels import Settings, collect, group_by, presets
 from lawscope.studies.peeled._programs import SAME, for_each, pairs_of
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Study
 
@@ -56,9 +56,8 @@ def best(*, euclidean: bool) -> Any:
 def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 2, "Another norm on the features, equal classes", (3.8, 3.0))
     left, right = axes[0]
-    classes = list(dict.fromkeys(search["classes"] for search in numbers["searches"]))
-    for K, color in zip(classes, COLOURS, strict=False):
-        mine = [search for search in numbers["searches"] if search["classes"] == K]
+    classes = group_by(numbers["searches"], "classes")
+    for (K, mine), color in zip(classes.items(), COLOURS, strict=False):
         exponents, excess = zip(*((s["q"], s["excess"][0]) for s in mine), strict=True)
         left.plot(exponents, excess, "o-", color=color, ms=4, lw=1, label=f"K = {K}")
         for search in mine:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, SOFT, grid, label_outside, plain_axis
 from lawscope.studies.panels import collect, pick, presets, rank_correlation, yes_or_no
 from lawscope.studies.peeled import _programs as programs
@@ -40,8 +41,6 @@ def measure(lab: Lab) -> Numbers:
 
 def searched(lab: Lab, activation: str, ratio: float) -> Numbers:
     """Losses and minority cosines of all starts, the best first; rank and cosines of the best."""
-    import numpy as np
-
     from lawscope.theory.layer_peeled.layers import peel_layers
 
     settings = lab.settings

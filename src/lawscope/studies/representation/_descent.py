@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from lawscope.studies.representation._networks import RELU
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+from lawscope.lazy import Tensor, torch
+from lawscope.studies.representation._networks import RELU, bias_free
 
 
 class Pass(NamedTuple):
@@ -39,8 +36,6 @@ class Stack:
 
     def look(self, x: Tensor, y: Tensor) -> Pass:
         """Return inputs and gradients of samples x (networks, n, d) with labels y (networks, n)."""
-        import torch
-
         h = x.transpose(1, 2)
         inputs, slopes = [h], []
         for W in self.weights[:-1]:
@@ -75,10 +70,6 @@ class Stack:
 
 def begin(seeds: Sequence[int], activation: str) -> Stack:
     """Return networks with the first weights of their seeds."""
-    import torch
-
-    from lawscope.studies.representation._networks import bias_free
-
     each = []
     for seed in seeds:
         torch.manual_seed(seed)
@@ -90,15 +81,11 @@ class Batches:
     """Random batches, by the seed of each network, so that more seeds leave the others as is."""
 
     def __init__(self, x: Tensor, y: Tensor, seeds: Sequence[int], size: int) -> None:
-        import torch
-
         self._x, self._y, self._size = x.double(), y, size
         self._random: list[torch.Generator] = [torch.Generator().manual_seed(s) for s in seeds]
 
     def draw(self) -> tuple[Tensor, Tensor]:
         """Return samples (networks, n, d) and labels (networks, n)."""
-        import torch
-
         rows = torch.stack(
             [torch.randint(len(self._x), (self._size,), generator=g) for g in self._random]
         )

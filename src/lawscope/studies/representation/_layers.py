@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.panels import quietly
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Lab, Numbers, Tensor
+from lawscope.studies.study import Lab, Numbers
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from lawscope.laws.alignment.result import LayerAlignment
 
 Split = Literal["train", "test"]
@@ -25,17 +26,13 @@ def measure_layers(
     split: Split = "test", **settings: Any,
 ) -> list[Numbers]:  # fmt: skip
     """Measure the law of representations in layers of a trained network, as JSON values."""
-    from torch import nn
-
-    from lawscope.laws.alignment.law import alignment
-
     run = lab.run(training)
     data = run.samples
     x, y = (data.x, data.y) if split == "train" else (data.x_test, data.y_test)
     x, y = x[: lab.settings["images"]], y[: lab.settings["images"]]
     batches = list(zip(x.split(AT_ONCE), y.split(AT_ONCE), strict=True))
     with quietly():
-        found = alignment(
+        found = ls.alignment(
             run.network(epoch), batches, nn.CrossEntropyLoss(), layers=list(names), progress=False,
             null=lab.settings["null"], folds=lab.settings["folds"], **settings,
         )  # fmt: skip
@@ -44,11 +41,9 @@ def measure_layers(
 
 def numbers_of(layer: LayerAlignment) -> Numbers:
     """Return JSON values of one layer."""
-    from lawscope.documents import drop_non_finite
-
     fit, spectra = layer.exponents, layer.spectra
     cross = layer.cross
-    numbers: Numbers = drop_non_finite(
+    return drop_non_finite(
         {
             "layer": layer.name, "state": layer.state, "rank99": layer.rank_out,
             "raw": dict(layer.raw), "excess": dict(layer.excess),
@@ -68,13 +63,10 @@ def numbers_of(layer: LayerAlignment) -> Numbers:
             },
         }
     )  # fmt: skip
-    return numbers
 
 
 def split_network(network: nn.Module, name: str) -> tuple[nn.Sequential, nn.Sequential]:
     """Return what comes up to the output of a layer, and what follows it."""
-    from torch import nn
-
     block, _, inside = name.partition(".")
     children = dict(network.named_children())
     names = list(children)
@@ -93,8 +85,6 @@ def split_network(network: nn.Module, name: str) -> tuple[nn.Sequential, nn.Sequ
 
 def gradients_at(after: nn.Module, h: Tensor, y: Tensor) -> Tensor:
     """Return ∂ℓ/∂h of the loss of every sample, shape (n, d)."""
-    import torch
-
     h = h.detach().requires_grad_()
     loss = torch.nn.functional.cross_entropy(after(h), y, reduction="sum")
     return torch.autograd.grad(loss, h)[0]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lawscope.lazy import nn
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.panels import Settings
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import NETWORKS
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import nn
 
 # Settings and bars were found on seeds 0 to 2 of networks like these; these are others.
 FIRST_SEED = 10
@@ -26,10 +25,6 @@ FULLY_CONNECTED = {RELU: (*HIDDEN, "head"), TANH: (*HIDDEN, "head"), RESIDUAL: (
 @NETWORKS.register("bias-free")
 def bias_free(activation: str = RELU, width: int = 64, depth: int = 5) -> nn.Module:
     """Build a feed-forward network without biases, so that h_b = W·h_a is all there is."""
-    from collections import OrderedDict
-
-    from torch import nn
-
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for index in range(1, depth):
         linear = nn.Linear(100 if index == 1 else width, width, bias=False)

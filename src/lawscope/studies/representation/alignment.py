@@ -16,7 +16,7 @@ from typing import Any
 
 from lawscope.formatting import fixed
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import brief, collect, medians, middle, presets, yes_or_no
+from lawscope.studies.panels import brief, collect, group_by, medians, middle, presets, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
@@ -80,8 +80,7 @@ def change(
         own = [r for r in numbers["rows"] if (r["layer"] == "head") == head and where(r["kind"])]
         found: dict[str, list[float]] = {}
         for relation in RELATIONS:
-            for kind, seed in dict.fromkeys((row["kind"], row["seed"]) for row in own):
-                mine = [r for r in own if (r["kind"], r["seed"]) == (kind, seed)]
+            for mine in group_by(own, "kind", "seed").values():
                 ends = (min(r["epoch"] for r in mine), max(r["epoch"] for r in mine))
                 first, last = (
                     networks.average([r["excess"] for r in mine if r["epoch"] == epoch], relation)
@@ -131,12 +130,11 @@ def canonical(numbers: Numbers) -> dict[str, list[int]]:
 def table(numbers: Numbers) -> list[list[str]]:
     """Return raw alignments with their null, before and after training, median over seeds."""
     rows = [["network", "layer", "", *RELATIONS]]
-    for kind in dict.fromkeys(row["kind"] for row in numbers["rows"]):
-        own = [row for row in numbers["rows"] if row["kind"] == kind]
+    for kind, own in group_by(numbers["rows"], "kind").items():
         last = max(row["epoch"] for row in own)
-        for layer in dict.fromkeys(row["layer"] for row in own):
+        for layer, mine in group_by(own, "layer").items():
             for epoch, name in ((0, "untrained"), (last, "trained")):
-                seen = [r for r in own if (r["layer"], r["epoch"]) == (layer, epoch)]
+                seen = [r for r in mine if r["epoch"] == epoch]
                 cells_ = [
                     f"{fixed(middle(r['raw'][relation] for r in seen), 2)} "
                     f"({fixed(middle(r['null'][relation] for r in seen), 2)})"
@@ -147,15 +145,13 @@ def table(numbers: Numbers) -> list[list[str]]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    kinds = list(dict.fromkeys(row["kind"] for row in numbers["rows"]))
+    kinds = group_by(numbers["rows"], "kind")
     title = "Six alignments along training: excess over random rotations"
     drawing, axes = grid(len(kinds), len(RELATIONS), title, (2.0, 1.9))
-    for line, kind in zip(axes, kinds, strict=True):
-        own = [row for row in numbers["rows"] if row["kind"] == kind]
-        names = list(dict.fromkeys(row["layer"] for row in own))
+    for line, (kind, own) in zip(axes, kinds.items(), strict=True):
+        names = group_by(own, "layer")
         for axis, relation in zip(line, RELATIONS, strict=True):
-            for name, color in zip(names, COLOURS, strict=False):
-                seen = [row for row in own if row["layer"] == name]
+            for (name, seen), color in zip(names.items(), COLOURS, strict=False):
                 epochs = sorted({row["epoch"] for row in seen})
                 values = [
                     middle(r["excess"][relation] for r in seen if r["epoch"] == epoch)

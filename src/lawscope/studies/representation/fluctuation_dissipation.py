@@ -17,10 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from lawscope.formatting import number
-from lawscope.studies.datasets import ImageData
+from lawscope.lazy import np, torch
+from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import collect, medians, middle, presets, yes_or_no
 from lawscope.studies.representation import _networks as networks
+from lawscope.studies.representation._descent import Batches, begin
 from lawscope.studies.representation._networks import RELU, TANH
 from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Question, Study
 
@@ -48,8 +50,6 @@ SMALLER = (
 
 def simulate(friction: float, step: float, seed: int, settings: Any) -> Numbers:
     """Simulate x ← (1 − μh)x + √(Dh) ξ with D = 1; return D over what two relations say."""
-    import numpy as np
-
     from lawscope.theory.representation import einstein_diffusion
 
     rng = np.random.default_rng(seed)
@@ -70,11 +70,6 @@ def simulate(friction: float, step: float, seed: int, settings: Any) -> Numbers:
 
 def follow(kind: str, lab: Lab) -> list[Numbers]:
     """Train the networks of all seeds; return what is stationary about their hidden layers."""
-    import torch
-
-    from lawscope.studies.datasets import samples_of
-    from lawscope.studies.representation._descent import Batches, begin
-
     settings, seeds = lab.settings, list(networks.seeds_of(lab.settings))
     samples = samples_of(ImageData(per_class=settings["per_class"]))
     batches = Batches(samples.x, samples.y, seeds, settings["batch"])
@@ -132,8 +127,6 @@ def moments_of(W: Any, h: Any, g: Any) -> dict[str, Any]:
 
 def balance_of(means: dict[str, Any], rate: float, decay: float) -> Numbers:
     """Return how far averages over time are from the balances."""
-    import numpy as np
-
     from lawscope.theory.representation import align, fit_stationary, fluctuation_dissipation
 
     C, Z = means["cross"], means["Z_b"]
@@ -152,8 +145,6 @@ def balance_of(means: dict[str, Any], rate: float, decay: float) -> Numbers:
 
 def minimum_of(means: dict[str, Any]) -> Numbers:
     """Return the six alignments near a minimum, and −C against Z at one instant."""
-    import numpy as np
-
     from lawscope.theory.representation import align, fit_stationary
 
     C, Z = means["cross"], means["Z_b"]

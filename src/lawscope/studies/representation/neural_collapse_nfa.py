@@ -22,32 +22,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lawscope.formatting import fixed
-from lawscope.studies.datasets import ImageData
+from lawscope.lazy import Tensor, nn, torch
+from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import collect, medians, middle, presets, quietly, rank_correlation
+from lawscope.studies.panels import (
+    collect,
+    group_by,
+    medians,
+    middle,
+    presets,
+    quietly,
+    rank_correlation,
+)
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
+from lawscope.studies.representation._descent import Batches, begin
 from lawscope.studies.representation._layers import RELATIONS
 from lawscope.studies.representation._networks import FULLY_CONNECTED, HIDDEN, RATE, RELU, TANH
-from lawscope.studies.study import (
-    Axes,
-    Claim,
-    Figure,
-    Lab,
-    NotTried,
-    Numbers,
-    Question,
-    Study,
-    Tensor,
-)
+from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question, Study
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import nn
 
 COLLAPSE = 0.1  # NC1
 NONE, MILD, STRONG = 0.0, 1e-3, 1e-2
@@ -111,8 +108,6 @@ def look(lab: Lab, training: Training, epoch: int) -> list[Numbers]:
 
 def use_of(network: nn.Module, name: str, x: Tensor, y: Tensor) -> Numbers:
     """Return robustness along and across H_b, compactness and invertibility of a layer."""
-    import torch
-
     before, after = layers.split_network(network, name)
     W = network.get_parameter(f"{name}.weight").detach().double()
     with torch.no_grad():
@@ -166,7 +161,6 @@ def use_of(network: nn.Module, name: str, x: Tensor, y: Tensor) -> Numbers:
 
 def invert(W: Tensor, a: Tensor, h: Tensor) -> Numbers:
     """Return how much of h_a Wᵀh_b gives back, up to a factor, beyond a rotated W."""
-    import torch
 
     def rest(back: Tensor) -> float:
         c = float((a * back).sum() / (back * back).sum())
@@ -185,10 +179,6 @@ def invert(W: Tensor, a: Tensor, h: Tensor) -> Numbers:
 
 def follow(lab: Lab) -> list[Numbers]:
     """Return the gain of W and of its change over the first steps of SGD, by layer."""
-    import torch
-
-    from lawscope.studies.datasets import samples_of
-    from lawscope.studies.representation._descent import Batches, begin
     from lawscope.theory.representation import align
 
     settings, seeds = lab.settings, list(networks.seeds_of(lab.settings))
@@ -305,16 +295,12 @@ def predict(use: Callable[[Any], float], within: bool) -> Callable[[Numbers], di
                 for r in own
             ]
             if within:
-                settings = {(r["kind"], r["decay"]) for r in own}
+                cells_: dict[tuple[str, float], list[Any]] = {}
+                for a, b, r in pairs:
+                    cells_.setdefault((r["kind"], r["decay"]), []).append((a, b))
                 centres = {
-                    s: [
-                        sum(values) / len(values)
-                        for values in zip(
-                            *(p[:2] for p in pairs if (p[2]["kind"], p[2]["decay"]) == s),
-                            strict=True,
-                        )
-                    ]
-                    for s in settings
+                    cell: [sum(values) / len(values) for values in zip(*each, strict=True)]
+                    for cell, each in cells_.items()
                 }
                 pairs = [
                     (a - centres[r["kind"], r["decay"]][0], b - centres[r["kind"], r["decay"]][1],
@@ -330,8 +316,7 @@ def predict(use: Callable[[Any], float], within: bool) -> Callable[[Numbers], di
 def accuracies(numbers: Numbers) -> dict[str, list[float]]:
     """Return the test accuracy without and with decay 0.01 in percent, the mean over seeds."""
     found = {}
-    for kind in dict.fromkeys(row["kind"] for row in numbers["rows"]):
-        own = [row for row in numbers["rows"] if row["kind"] == kind]
+    for kind, own in group_by(numbers["rows"], "kind").items():
         if not {NONE, STRONG} <= {row["decay"] for row in own}:
             raise NotTried("this preset lacks one of the decays")
         found[kind] = [
@@ -353,15 +338,8 @@ def table(numbers: Numbers) -> list[list[str]]:
         "fewest_random": "fewest, random", "rank99": "99 % rank", "invertible": "invertible",
     }  # fmt: skip
     rows = [["network", "decay", "layer", "", *names.values()]]
-    cells_ = dict.fromkeys(
-        (r["kind"], r["decay"], r["layer"], r["trained"]) for r in numbers["rows"]
-    )
-    for cell in cells_:
-        own = [
-            r for r in numbers["rows"]
-            if (r["kind"], r["decay"], r["layer"], r["trained"]) == cell
-        ]  # fmt: skip
-        kind, decay, layer, trained = cell
+    cells_ = group_by(numbers["rows"], "kind", "decay", "layer", "trained")
+    for (kind, decay, layer, trained), own in cells_.items():
         values = [
             fixed(middle(r[name] for r in own), 1 if "fewest" in name or name == "rank99" else 2)
             if name in own[0] else ""
@@ -377,12 +355,11 @@ def figure(numbers: Numbers) -> Figure:
     updates, robust, compact, ansatz, collapse, back = (a for line in axes for a in line)
     draw_updates(updates, numbers["early"])
     hidden = [r for r in numbers["rows"] if r["trained"] and r["layer"] in HIDDEN]
-    kinds = list(dict.fromkeys((r["kind"], r["decay"]) for r in hidden))
+    kinds = group_by(hidden, "kind", "decay")
     draw_pair(robust, hidden, {"important": "first eighth", "unimportant": "last eighth"})
     draw_pair(ansatz, hidden, {"nfa_loss": "loss", "nfa_output": "outputs"})
     draw_pair(back, hidden, {"invertible": ""})
-    for (kind, decay), color in zip(kinds, COLOURS, strict=False):
-        own = [r for r in hidden if (r["kind"], r["decay"]) == (kind, decay)]
+    for ((kind, decay), own), color in zip(kinds.items(), COLOURS, strict=False):
         ranks, fewest = ([r[name] for r in own] for name in ("rank99", "fewest_H"))
         compact.plot(ranks, fewest, "o", ms=4, color=color, label=f"{kind}, {decay:g}")
     plain_axis(robust, "cost of a move, over random", 7, yscale="log")

@@ -19,6 +19,7 @@ from itertools import combinations
 from typing import Any
 
 from lawscope.formatting import fixed
+from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import collect, presets
 from lawscope.studies.plan import Training
@@ -82,8 +83,6 @@ def synthesise(name: str, seed: int) -> Numbers:
 
 def flatten(name: str, seed: int) -> Numbers:
     """Return how far from flat z must be for the relations of a phase, by solving for them."""
-    import numpy as np
-
     from lawscope.theory.representation import PHASES, make_related_layer
 
     W, _, _ = make_related_layer(PHASES[name].relations, UNITS, seed)
@@ -93,8 +92,6 @@ def flatten(name: str, seed: int) -> Numbers:
 
 def prove(relations: tuple[str, ...], seed: int) -> Numbers:
     """Return which alignments a layer has that was made to have some."""
-    import numpy as np
-
     from lawscope.theory.representation import compute_alignments, make_related_layer
 
     W, H_a, G_b = make_related_layer(relations, UNITS, seed)

@@ -20,7 +20,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import lawscope as ls
 from lawscope.formatting import fixed
+from lawscope.lazy import Tensor, nn
 from lawscope.studies.datasets import TextData
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import (
@@ -37,7 +39,7 @@ from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
 from lawscope.studies.representation._layers import RELATIONS
 from lawscope.studies.representation._networks import HIDDEN, RELU
-from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study, Tensor
+from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 from lawscope.training.recipe import Recipe
 
 HEADS = ("q", "k", "v")
@@ -100,19 +102,16 @@ def plan(settings: Any) -> list[Training]:
 
 def look(lab: Lab, training: Training, step: int) -> list[Numbers]:
     """Return the spectra of every layer, and every head, of a transformer."""
-    from torch.nn.functional import cross_entropy
-
-    from lawscope.laws.alignment.law import alignment
 
     def next_token_loss(output: Tensor, following: Tensor | None) -> Tensor:
         assert following is not None
-        return cross_entropy(output.flatten(0, 1), following.flatten())
+        return nn.functional.cross_entropy(output.flatten(0, 1), following.flatten())
 
     run = lab.run(training)
     windows = run.samples.x_test[: lab.settings["windows"]]
     batches = [(part[:, :-1], part[:, 1:]) for part in windows.split(50)]
     with quietly():
-        found = alignment(
+        found = ls.alignment(
             run.network(step), batches, next_token_loss,
             heads=True, positions=windows.shape[1], null=2, folds=3, progress=False,
         )  # fmt: skip

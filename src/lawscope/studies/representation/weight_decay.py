@@ -17,13 +17,14 @@ from typing import Any
 
 from lawscope.formatting import fixed
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
-from lawscope.studies.panels import collect, middle, presets
+from lawscope.studies.panels import collect, group_by, middle, presets
 from lawscope.studies.plan import Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
 from lawscope.studies.representation._layers import RELATIONS
 from lawscope.studies.representation._networks import BATCH, HIDDEN, RELU, TANH
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
+from lawscope.training.loop import evaluate
 
 STEPS, LOSS = "equal steps", "equal loss"
 COMPARISONS = (STEPS, LOSS)
@@ -83,8 +84,6 @@ def measure(lab: Lab) -> Numbers:
 
 def losses_of(lab: Lab, training: Training) -> dict[int, float]:
     """Return the training loss after every epoch that is kept."""
-    from lawscope.training.loop import evaluate
-
     run = lab.run(training)
     data = run.samples
     return {e: evaluate(run.network(e), data.x, data.y).loss for e in sorted(run.weights)}
@@ -92,8 +91,6 @@ def losses_of(lab: Lab, training: Training) -> dict[int, float]:
 
 def summary_of(lab: Lab, training: Training, epoch: int) -> Numbers:
     """Return the means over hidden layers of excess alignments and of the 99 % rank."""
-    from lawscope.training.loop import evaluate
-
     run = lab.run(training)
     found = layers.measure_layers(lab, training, HIDDEN, epoch=epoch)
     excess = {name: networks.average([row["excess"] for row in found], name) for name in RELATIONS}
@@ -113,11 +110,8 @@ def compare(name: str, of: str, comparison: str) -> Callable[[Numbers], dict[str
     def read(numbers: Numbers) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {}
         fixed_ = "batch" if of == "decay" else "decay"
-        for group in dict.fromkeys(row["group"] for row in numbers["rows"]):
-            own = [
-                row for row in numbers["rows"]
-                if (row["group"], row["comparison"]) == (group, comparison)
-            ]  # fmt: skip
+        compared = (row for row in numbers["rows"] if row["comparison"] == comparison)
+        for group, own in group_by(compared, "group").items():
             values = sorted({row[of] for row in own})
             if len({row[fixed_] for row in own}) > 1 or len(values) < 2:
                 continue
@@ -152,15 +146,8 @@ def table(numbers: Numbers) -> list[list[str]]:
     """Return every comparison, median over seeds."""
     titles = ["networks", "decay", "batch", "compared at", "loss", "test accuracy", "99 % rank"]
     rows = [[*titles, *RELATIONS]]
-    cells = dict.fromkeys(
-        (r["group"], r["decay"], r["batch"], r["comparison"]) for r in numbers["rows"]
-    )
-    for cell in cells:
-        own = [
-            r for r in numbers["rows"]
-            if (r["group"], r["decay"], r["batch"], r["comparison"]) == cell
-        ]  # fmt: skip
-        group, decay, batch, comparison = cell
+    cells = group_by(numbers["rows"], "group", "decay", "batch", "comparison")
+    for (group, decay, batch, comparison), own in cells.items():
         rows.append(
             [
                 group, f"{decay:g}", str(batch), comparison,
@@ -180,9 +167,8 @@ def figure(numbers: Numbers) -> Figure:
             (of, name) for name in ("rank99", "mean") for of in ("decay", "batch")
         ):
             axis = line[place]
-            groups_ = [g for g in dict.fromkeys(row["group"] for row in own) if of not in g]
-            for group, color in zip(groups_, COLOURS, strict=False):
-                seen = [row for row in own if row["group"] == group]
+            groups_ = group_by((row for row in own if of not in row["group"]), "group")
+            for (group, seen), color in zip(groups_.items(), COLOURS, strict=False):
                 values = sorted({row[of] for row in seen})
                 cells = [[row for row in seen if row[of] == value] for value in values]
                 draw_seeds(axis, range(len(values)), cells, name, color=color, label=group)

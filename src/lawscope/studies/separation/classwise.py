@@ -11,6 +11,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import np
 from lawscope.studies.figures import law_grid
 from lawscope.studies.panels import choice, collect, quietly, training_of
 from lawscope.studies.plan import Training
@@ -30,8 +32,6 @@ def measure(lab: Lab) -> Numbers:
 
 def measure_classes(lab: Lab, training: Training) -> Numbers:
     """Measure the law of every class."""
-    import numpy as np
-
     with quietly():
         law = lab.separation(training)
     weighted = law.classwise @ law.counts / law.counts.sum()
@@ -45,16 +45,14 @@ def measure_classes(lab: Lab, training: Training) -> Numbers:
 
 def fit_class(values: Any) -> Numbers:
     """Return line and verdict of one class from D^k, shape (L,)."""
-    from lawscope.documents import drop_non_finite
     from lawscope.laws.line import fit_line, log_or_nan
     from lawscope.laws.separation.verdict import judge
 
     fit = fit_line(values)
-    numbers: Numbers = drop_non_finite({
+    return drop_non_finite({
         "D": values.tolist(), "r": fit.pearson, "rho": fit.rho, "half_life": fit.half_life,
         "interval": {}, "verdict": judge(fit, log_or_nan(values))[0],
     })  # fmt: skip
-    return numbers
 
 
 def count_straight(row: Numbers) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lawscope.lazy import torch
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import COLOURS, grid, label_outside, law_panel, plain_axis
 from lawscope.studies.panels import Settings, choice, collect, measured, medians, training_of
@@ -74,8 +75,6 @@ def measure(lab: Lab) -> Numbers:
 
 def minority_cosine(network: Any) -> float:
     """Return the mean cosine between the classifiers of the small classes."""
-    import torch
-
     weights = network.head.weight.detach().double()[MAJORITY:]
     units = weights / weights.norm(dim=1, keepdim=True)
     pairs = torch.triu_indices(len(units), len(units), 1)

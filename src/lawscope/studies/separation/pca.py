@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
+from lawscope.lazy import Tensor, torch
 from lawscope.studies.figures import COLOURS, legend_below, note, plain_axis, wrapped
 from lawscope.studies.panels import choice, training_of
 from lawscope.studies.separation._family import chosen, he_su_study, rise
 from lawscope.studies.separation.test_data import SETTINGS, plan
-from lawscope.studies.study import Claim, Figure, Lab, Numbers, Tensor
+from lawscope.studies.study import Claim, Figure, Lab, Numbers
 
 SHOWN = 30  # samples of each class in the picture
 # With seven colours, no two of 35 classes look the same.
@@ -39,8 +40,6 @@ def measure(lab: Lab) -> Numbers:
 
 def look(layers: Iterable[Tensor], labels: Tensor, most: int) -> tuple[Numbers, list[int], Any]:
     """Return the silhouettes of every layer, and in its plane ``most`` samples of each class."""
-    import torch
-
     from lawscope.statistics.silhouette import silhouette
 
     few = torch.cat([torch.nonzero(labels == k).flatten()[:most] for k in labels.unique()])
@@ -55,8 +54,6 @@ def look(layers: Iterable[Tensor], labels: Tensor, most: int) -> tuple[Numbers, 
 
 def layer_features(run: Any) -> list[Tensor]:
     """Return training samples at the input and after each hidden layer, (n, d), in float64."""
-    import torch
-
     with torch.no_grad():
         layers = list(run.network().children())[:-1]
         features = accumulate(layers, lambda before, layer: layer(before), initial=run.samples.x)
@@ -65,8 +62,6 @@ def layer_features(run: Any) -> list[Tensor]:
 
 def plane(features: Tensor) -> Tensor:
     """Return coordinates on the first two principal components, (n, 2)."""
-    import torch
-
     centred = features - features.mean(dim=0)
     _, axes = torch.linalg.eigh(centred.T @ centred)
     coordinates: Tensor = centred @ axes.flip(1)[:, :2]

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, draw_curve, fitted, law_grid
 from lawscope.studies.panels import (
     Settings,
@@ -58,9 +60,6 @@ def measure(lab: Lab) -> Numbers:
 
 def measure_part(lab: Lab, training: Training) -> Numbers:
     """Measure the law on all layers, and under ``part`` on the new ones: D_kept to the last."""
-    import numpy as np
-
-    from lawscope.documents import drop_non_finite
     from lawscope.laws.line import fit_line
 
     row = measured(lab, training)

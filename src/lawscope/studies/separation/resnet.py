@@ -18,6 +18,9 @@ import statistics
 from operator import sub
 from typing import Any
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import Tensor, np, torch
 from lawscope.studies.datasets import StandardisedImages
 from lawscope.studies.figures import law_figure
 from lawscope.studies.panels import (
@@ -32,7 +35,7 @@ from lawscope.studies.panels import (
 )
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.separation._family import adam_presets, chosen, he_su_study, versus
-from lawscope.studies.study import AUTHORS, Claim, Figure, Lab, Numbers, Tensor
+from lawscope.studies.study import AUTHORS, Claim, Figure, Lab, Numbers
 from lawscope.training.recipe import Recipe
 
 BLOCKS = {"2-layer": [2, 2, 2, 2], "3-layer": [3, 3, 3, 3], "mixed": [3, 3, 2, 2]}
@@ -67,8 +70,6 @@ def measure(lab: Lab) -> Numbers:
 
 def measure_components(lab: Lab, training: Training, stations: str) -> Numbers:
     """Measure a network; as the authors do on principal components of its features."""
-    from lawscope.documents import drop_non_finite
-
     row = measured(lab, training, stations=stations)
     if lab.protocol == AUTHORS and row["D"] is not None:
         orders = lab.orders(training)
@@ -79,29 +80,21 @@ def measure_components(lab: Lab, training: Training, stations: str) -> Numbers:
 
 def component_curve(lab: Lab, training: Training, stations: str, order: int) -> Any:
     """Return D (L,) of the first 100 principal components of the features at every station."""
-    import numpy as np
-    import torch
-
     from lawscope.capture.keep import Keep
-    from lawscope.capture.session import Session
-    from lawscope.capture.taps import Tap
     from lawscope.data.source import Source
-    from lawscope.statistics.fuzziness import fuzziness
 
     run = lab.run(training)
     batches = lab.batches(run.samples.x, run.samples.y, order)
-    session = Session(run.network(), Source(batches), mode=lab.mode, show=False)
-    keep = Keep([Tap(station) for station in session.stations.granularity(stations)])
+    session = ls.Session(run.network(), Source(batches), mode=lab.mode, show=False)
+    keep = Keep([ls.Tap(station) for station in session.stations.granularity(stations)])
     session.run([keep])
     labels = torch.cat([y for _, y in batches])
     features = (torch.cat(rows).flatten(1).double() for rows in keep.kept.values())
-    return np.array([fuzziness(components(each, COMPONENTS), labels) for each in features])
+    return np.array([ls.fuzziness(components(each, COMPONENTS), labels) for each in features])
 
 
 def components(features: Tensor, count: int) -> Tensor:
     """Return coordinates on the first principal components, (n, ≤ count)."""
-    import torch
-
     centred = features - features.mean(dim=0)
     left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
     kept: Tensor = (left * sizes)[:, :count]

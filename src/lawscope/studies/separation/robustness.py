@@ -20,6 +20,8 @@ from itertools import pairwise
 from operator import sub
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import torch
 from lawscope.studies.figures import COLOURS, corner, grid, label_outside, plain_axis
 from lawscope.studies.panels import Row, Settings, brief, choice, collect, training_of, yes_or_no
 from lawscope.studies.plan import Training
@@ -77,10 +79,6 @@ def try_noise(lab: Lab, training: Training, before: Any, noise: float) -> Number
     ``moved`` is (R′ − R)/R of each draw, ``predicted`` Σ(D_{l−1}/D_l)·ε_l with the change
     ε_l = D′_l/D′_{l−1} − D_l/D_{l−1} of each layer's ratio in that draw.
     """
-    import torch
-
-    from lawscope.laws.separation.law import separation
-
     run = lab.run(training)
     moved, predicted = [], []
     generator = torch.Generator().manual_seed(training.seed)
@@ -91,7 +89,7 @@ def try_noise(lab: Lab, training: Training, before: Any, noise: float) -> Number
                 size = noise * float(weight.square().mean().sqrt())
                 weight.add_(torch.randn(weight.shape, generator=generator), alpha=size)
         data = lab.batches(run.samples.x, run.samples.y)
-        after = separation(model, data, uncertainty=None, mode=lab.mode)
+        after = ls.separation(model, data, uncertainty=None, mode=lab.mode)
         moved.append(after.reduction / before.reduction - 1)
         predicted.append(float(((after.ratios - before.ratios) / before.ratios).sum()))
     return {"moved": moved, "predicted": predicted}

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import lawscope as ls
 from lawscope.studies.datasets import SentenceData
 from lawscope.studies.figures import law_figure
 from lawscope.studies.panels import Row, Settings, by_panel, measured, presets, sweep, yes_or_no
@@ -81,10 +82,8 @@ def measure(lab: Lab) -> Numbers:
 
 def find_outputs(lab: Lab, training: Training) -> list[str]:
     """Return the blocks of a network without what enters the first of them."""
-    from lawscope.capture.stations import stations
-
     run = lab.run(training)
-    found = stations(run.network(), run.samples.x[:2])
+    found = ls.stations(run.network(), run.samples.x[:2])
     return [station.name for station in found.granularity("blocks") if station.place == "output"]
 
 

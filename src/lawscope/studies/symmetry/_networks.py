@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import OrderedDict
+from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import nn, torch
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.panels import Settings
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import NETWORKS
-from lawscope.training.optimizers import register_optimizer
+from lawscope.training.optimizers import MOMENTUM, register_optimizer
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
 
 MLP, RESIDUAL, TANH = "feed-forward", "residual", "tanh"
 KINDS = {
@@ -29,10 +28,6 @@ SIGMAS = {"removed": 0.05, "removed-far": 0.2}  # θ₀ of the optimizers by the
 @NETWORKS.register("pooled-residual")
 def pooled_residual(width: int = 16, hidden: int = 64) -> nn.Module:
     """Build two residual blocks with pooling between, a hidden layer and a classifier."""
-    from collections import OrderedDict
-
-    from torch import nn
-
     from lawscope.zoo.networks.convolutional import ResidualBlock
 
     return nn.Sequential(
@@ -54,8 +49,6 @@ def pooled_residual(width: int = 16, hidden: int = 64) -> nn.Module:
 @NETWORKS.register("tanh")
 def tanh(width: int = 50) -> nn.Module:
     """Build two hidden layers of tanh units and a classifier."""
-    from torch import nn
-
     return nn.Sequential(
         nn.Linear(100, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 10)
     )
@@ -65,14 +58,9 @@ def _register_removed(name: str, sigma: float) -> None:
     # Not elementwise: θ₀ is drawn by the shapes of one network.
     @register_optimizer(name)
     def removed(weights: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-        from torch.optim import SGD
-
-        from lawscope.remedies.remove import remove_symmetry
-        from lawscope.training.optimizers import MOMENTUM
-
-        optimizer = SGD(weights, recipe.lr, MOMENTUM, weight_decay=recipe.weight_decay)
+        optimizer = torch.optim.SGD(weights, recipe.lr, MOMENTUM, weight_decay=recipe.weight_decay)
         # θ₀ is the same for all seeds, so that two trainings have the same loss.
-        remove_symmetry(optimizer, sigma=sigma, seed=0)
+        ls.remove_symmetry(optimizer, sigma=sigma, seed=0)
         return optimizer
 
 

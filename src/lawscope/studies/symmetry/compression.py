@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import nn, torch
 from lawscope.studies.datasets import ImageData
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, yes_or_no
+from lawscope.studies.panels import Settings, collect, group_by, medians, presets, yes_or_no
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import NETWORKS
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import nn
 
 WAYS = {"plain": "plain", "sparse": "u∘v", "low-rank": "UV"}
 SMALL = 1e-3  # share of the largest of a layer
@@ -50,12 +49,11 @@ LABEL = "{way}, decay {decay:g}"
 @NETWORKS.register("redundant")
 def redundant(way: str, width: int = 100) -> nn.Module:
     """Build a feed-forward network whose weights are products; ``plain`` ones are not."""
-    from lawscope.remedies.impose import impose_symmetry
     from lawscope.zoo.networks.feedforward import feedforward
 
     network = feedforward(3, width=width, norm=False)
     if way != "plain":
-        impose_symmetry(network, way)  # type: ignore[arg-type]
+        ls.impose_symmetry(network, way)  # type: ignore[arg-type]
     return network
 
 
@@ -99,8 +97,6 @@ def measure(lab: Lab) -> Numbers:
 
 def size_of(lab: Lab, training: Training) -> Numbers:
     """Return accuracy, the share of weights that are not small, and the mean rank of layers."""
-    import torch
-
     run = lab.run(training)
     row: Numbers = {"accuracy": run.accuracy, "test_accuracy": run.test_accuracy}
     if not math.isfinite(run.loss):
@@ -117,11 +113,6 @@ def size_of(lab: Lab, training: Training) -> Numbers:
 
 def regress(way: str, seed: int, steps: int, decay: float) -> Numbers:
     """Return how far SGD on products ends from the solution of the penalty."""
-    import torch
-    from torch import nn
-
-    from lawscope.remedies.impose import impose_symmetry
-
     generator = torch.Generator().manual_seed(seed)
     outputs = 1 if way == "sparse" else 4
     X = torch.randn(60, 12, generator=generator, dtype=torch.float64)
@@ -130,7 +121,7 @@ def regress(way: str, seed: int, steps: int, decay: float) -> Numbers:
     Y = X @ W.T + 0.3 * torch.randn(60, outputs, generator=generator, dtype=torch.float64)
     torch.manual_seed(seed)
     model = nn.Linear(12, outputs, bias=False, dtype=torch.float64)
-    impose_symmetry(model, way)  # type: ignore[arg-type]
+    ls.impose_symmetry(model, way)  # type: ignore[arg-type]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, weight_decay=decay)
     for _ in range(steps):
         optimizer.zero_grad()
@@ -146,8 +137,6 @@ def regress(way: str, seed: int, steps: int, decay: float) -> Numbers:
 
 def solve(X: Any, Y: Any, decay: float, way: str) -> Any:
     """Return the minimum of |XWᵀ − Y|²/2n + λ‖W‖₁, or with the nuclear norm, step by step."""
-    import torch
-
     from lawscope.theory.landscapes import soft_threshold
 
     n = len(X)
@@ -193,9 +182,10 @@ def figure(numbers: Numbers) -> Figure:
         axis.set_ylabel("test accuracy", fontsize=8.5)
     for way, color in zip(WAYS, COLOURS, strict=False):
         own = [row for row in numbers["networks"] if row["way"] == way and row["decay"]]
-        decays = list(dict.fromkeys(row["decay"] for row in own))
-        cells = [[row for row in own if row["decay"] == decay] for decay in decays]
-        draw_seeds(axes[0][2], decays, cells, "kept", color=color, label=WAYS[way])
+        cells = group_by(own, "decay")
+        draw_seeds(
+            axes[0][2], list(cells), list(cells.values()), "kept", color=color, label=WAYS[way]
+        )
     plain_axis(axes[0][2], "share of weights kept", xscale="log", yscale="log")
     axes[0][2].set_xlabel("weight decay", fontsize=8.5)
     for row in numbers["regressions"]:

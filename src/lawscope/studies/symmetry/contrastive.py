@@ -13,22 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, colours, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, yes_or_no
-from lawscope.studies.plan import FLOPS, Network, Task, Training
+from lawscope.studies.panels import Settings, collect, group_by, medians, presets, yes_or_no
+from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Task, Training
 from lawscope.studies.registry import NETWORKS
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
+from lawscope.training.loop import Trained
+from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor, nn
-
-    from lawscope.studies.plan import AfterEpoch
-    from lawscope.training.loop import Trained
-    from lawscope.training.recorders import Note, Record
+from lawscope.training.recorders import Note, Record
 
 SIGNAL, AUGMENTATION = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1), (0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
 TEMPERATURE = 0.5
@@ -48,8 +45,6 @@ SMOKE = {
 @NETWORKS.register("contrastive")
 def convolutional(width: int = 16, outputs: int = 32) -> nn.Module:
     """Build two convolutions with pooling, a hidden layer and a projection."""
-    from torch import nn
-
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(width, 2 * width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -71,10 +66,6 @@ class SimCLR(Task):
         self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
         note: Note | None,
     ) -> Sequence[Mapping[str, Record]] | None:  # fmt: skip
-        import torch
-
-        from lawscope.training.optimizers import make_optimizer
-
         recipe, x, model = trainings[0].recipe, samples_of(trainings[0].data).x, models[0]
         optimizer = make_optimizer(model.parameters(), recipe)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.epochs)
@@ -90,10 +81,6 @@ class SimCLR(Task):
         return None
 
     def evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> Trained:
-        import torch
-
-        from lawscope.training.loop import Trained
-
         model.eval()
         generator = torch.Generator().manual_seed(0)
         views = torch.cat([augment(x[:256], generator) for _ in range(2)])
@@ -105,10 +92,8 @@ class SimCLR(Task):
         return 6 * 60 * weights * training.data.count * training.recipe.epochs / FLOPS
 
 
-def augment(x: Tensor, generator: Generator) -> Tensor:
+def augment(x: Tensor, generator: torch.Generator) -> Tensor:
     """Shift each image by up to a pixel, mirror half of them, scale its contrast, add noise."""
-    import torch
-
     n, _, height, width = x.shape
     padded = torch.nn.functional.pad(x, (1, 1, 1, 1), value=-1.0)
     down, right = (torch.randint(0, 3, (n, 1), generator=generator) for _ in range(2))
@@ -123,8 +108,6 @@ def augment(x: Tensor, generator: Generator) -> Tensor:
 
 def contrast(z: Tensor, similarity: str) -> tuple[Tensor, Tensor]:
     """Return SimCLR's loss of two views, one after the other, and how often each finds its twin."""
-    import torch
-
     if similarity == "cosine":
         z = torch.nn.functional.normalize(z, dim=1)
         alike = z @ z.T / TEMPERATURE
@@ -178,9 +161,6 @@ def measure(lab: Lab) -> Numbers:
 
 def train_linear(gamma: float, steps: int, batch: int, seed: int) -> Numbers:
     """Return the strengths of the modes that SGD leaves, and those predicted."""
-    import numpy as np
-    import torch
-
     from lawscope.theory.latent import contrastive_modes
 
     generator = torch.Generator().manual_seed(seed)
@@ -213,9 +193,6 @@ def train_linear(gamma: float, steps: int, batch: int, seed: int) -> Numbers:
 
 def spectrum_of(lab: Lab, training: Training) -> Numbers:
     """Return the eigenvalues of the representations' covariance, and ranks by them."""
-    import numpy as np
-    import torch
-
     from lawscope.laws.symmetry.metrics import ranks_of
 
     run = lab.run(training)
@@ -248,9 +225,8 @@ def difference(row: Numbers) -> int:
 def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 4, "Dimensional collapse", (3.1, 2.7))
     first, second, *others = axes[0]
-    gammas = list(dict.fromkeys(row["gamma"] for row in numbers["linear"]))
-    for gamma, color in zip(gammas, colours(len(gammas)), strict=True):
-        own = [row for row in numbers["linear"] if row["gamma"] == gamma]
+    gammas = group_by(numbers["linear"], "gamma")
+    for (gamma, own), color in zip(gammas.items(), colours(len(gammas)), strict=True):
         for row in own:
             first.plot(row["predicted"], row["found"], "o", ms=3, color=color,
                        label=f"γ = {gamma:g}" if row is own[0] else None)  # fmt: skip

@@ -12,14 +12,12 @@ trained.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lawscope.lazy import np, torch
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import collect, medians, presets, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
-
-if TYPE_CHECKING:
-    import numpy as np
 
 BETTER = 1e-10  # by which a loss must be lower to count
 NEAR = 1e-4
@@ -44,9 +42,6 @@ def measure(lab: Lab) -> Numbers:
 
 def thresholds(seed: int, settings: Any) -> list[Numbers]:
     """Return predicted and found thresholds of every landscape but the three neurons."""
-    import numpy as np
-    import torch
-
     from lawscope.theory.landscapes import critical_decay, depth_transition
 
     rng, starts = np.random.default_rng(seed), settings["starts"]
@@ -90,7 +85,6 @@ def lowest(
 
 
 def descend(loss: Loss, gamma: float, start: Any, method: str = "BFGS", **options: Any) -> Any:
-    import torch
     from scipy.optimize import minimize
 
     def full(theta: Any) -> Any:
@@ -129,8 +123,6 @@ def vanishing(
         return loss(theta.expand(size) / size**0.5)
 
     def is_broken(gamma: float) -> bool:
-        import torch
-
         bar = float(loss(torch.zeros(size, dtype=torch.float64)))
         if symmetric:
             bar = lowest(equal, gamma, 1, rng, starts)[0]
@@ -163,8 +155,6 @@ def lost_mode(M: Any, rank: int, rng: np.random.Generator, starts: int) -> float
 
 def last_minimum(loss: Loss, depth: int) -> float:
     """Return γ at which the minimum that is not zero ceases to exist, followed from γ = 0."""
-    import numpy as np
-
     last = descend(loss, 0.0, np.ones(depth)).x
 
     def exists(gamma: float) -> bool:
@@ -181,8 +171,6 @@ def last_minimum(loss: Loss, depth: int) -> float:
 
 def teacher(neurons: int, seed: int) -> tuple[Any, Any]:
     """Return inputs, and the sum of the tanh neurons that is to be imitated."""
-    import torch
-
     x = torch.linspace(-2, 2, 41, dtype=torch.float64)
     return x, sum(torch.tanh((1 + seed / 10) * a * x) for a in TEACHERS[neurons])
 
@@ -203,8 +191,6 @@ def merge_point(neurons: int, seed: int) -> float:
     x, y = (each.numpy() for each in teacher(neurons, seed))
 
     def parts(w: float) -> tuple[float, float]:
-        import numpy as np
-
         h = np.tanh(w * x)
         r, slope = neurons * h - y, 1 - h**2
         return -(r * slope * x).mean() / w, (r * 2 * h * slope * x**2).mean()
@@ -219,8 +205,6 @@ def merge_point(neurons: int, seed: int) -> float:
 
 def bracket(gap: Callable[[float], float]) -> tuple[float, float]:
     """Return the neighbours, from large weights down, between which the sign changes."""
-    import numpy as np
-
     places = np.linspace(4.0, 0.02, 400)
     signs = [gap(w) > 0 for w in places]
     index = next(i for i in range(1, len(signs)) if signs[i] != signs[i - 1])
@@ -229,8 +213,6 @@ def bracket(gap: Callable[[float], float]) -> tuple[float, float]:
 
 def three_neurons(seed: int, starts: int) -> Numbers:
     """Return where three equal neurons become unstable, and where they are the minimum."""
-    import numpy as np
-    import torch
     from scipy.optimize import brentq
 
     rng, loss = np.random.default_rng(seed), imitate(3, seed)
@@ -259,8 +241,6 @@ def three_neurons(seed: int, starts: int) -> Numbers:
 
 def curves() -> list[Numbers]:
     """Return (w² − 1)² + γw² as the talk draws it."""
-    import numpy as np
-
     w = np.linspace(-1.5, 1.5, 61)
     return [
         {"name": name, "gamma": gamma, "w": w.round(3).tolist(),
@@ -271,8 +251,6 @@ def curves() -> list[Numbers]:
 
 def jump() -> list[Numbers]:
     """Return the output at the global minimum against γ, for depths 2 to 4 and x = y = 1."""
-    import numpy as np
-
     from lawscope.theory.landscapes import critical_decay, depth_transition
 
     gammas, found = np.linspace(0.0, 1.1, 56), []

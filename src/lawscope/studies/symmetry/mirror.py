@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import nn, np
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, quietly
+from lawscope.studies.panels import Panels, collect, group_by, medians, presets, quietly
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 from lawscope.studies.symmetry import _networks as networks
@@ -29,35 +31,22 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 CPU = {"training": networks.CPU_TRAINING}
 SMOKE = {"training": networks.SMOKE_TRAINING, "decays": [0.0, 1e-2], "pairs": 1, "seeds": 1}
-
-
-def plan(settings: Settings) -> list[Training]:
-    return [
-        training
-        for kind in settings["kinds"]
-        for decay in settings["decays"]
-        for training in networks.trainings_of(settings, kind, decay)
-    ]
+PANELS = Panels(networks.trainings_of, kind="kinds", decay="decays")
 
 
 def measure(lab: Lab) -> Numbers:
     rows = []
-    for kind in lab.settings["kinds"]:
-        for decay in lab.settings["decays"]:
-            for training in networks.trainings_of(lab.settings, kind, decay):
-                lab.tell(f"{kind}, decay {decay:g}, seed {training.seed}")
-                cell = {"kind": kind, "decay": decay, "seed": training.seed}
-                rows += [{**cell, **row} for row in mirrors_of(lab, training, kind, decay)]
+    for cell in PANELS.cells(lab.settings):
+        kind, decay = cell.values()
+        for training in PANELS.candidates(lab.settings, **cell):
+            lab.tell(f"{kind}, decay {decay:g}, seed {training.seed}")
+            found = mirrors_of(lab, training, kind, decay)
+            rows += [{**cell, "seed": training.seed, **row} for row in found]
     return {"mirrors": rows}
 
 
 def mirrors_of(lab: Lab, training: Training, kind: str, decay: float) -> list[Numbers]:
     """Return the loss across some mirrors of a network."""
-    import numpy as np
-    from torch import nn
-
-    from lawscope.laws.symmetry.mirror import mirror
-
     run = lab.run(training)
     network, data = run.network().double(), [(run.samples.x.double(), run.samples.y)]
     layers: list[Any] = [network.get_submodule(name) for name in LAYERS[kind]]
@@ -80,7 +69,7 @@ def mirrors_of(lab: Lab, training: Training, kind: str, decay: float) -> list[Nu
     rows: list[Numbers] = []
     for those, distance in looks:
         with quietly():
-            found = mirror(
+            found = ls.mirror(
                 network, data, nn.CrossEntropyLoss(), LAYERS[kind][0], those, decay=decay
             )
         rows.append(
@@ -113,9 +102,8 @@ def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 2 * len(kinds), "Loss across mirrors", (3.2, 2.7))
     for column, kind in enumerate(kinds):
         rows = [r for r in numbers["mirrors"] if r["kind"] == kind and r["what"] == "exchange"]
-        decays = list(dict.fromkeys(row["decay"] for row in rows))
-        for decay, color in zip(decays, COLOURS, strict=False):
-            own = [row for row in rows if row["decay"] == decay]
+        decays = group_by(rows, "decay")
+        for (decay, own), color in zip(decays.items(), COLOURS, strict=False):
             drawn = [row for row in own if row["losses"] and row["seed"] == 0]
             for row, style in zip(drawn, ("-", ":"), strict=False):
                 reach = max(row["s"])
@@ -143,7 +131,7 @@ STUDY = Study(
     paper="ℓ(s) = c₀s² + c₁s⁴ + O(s⁶); the sign of c₀ determines the local geometry",
     minutes={"smoke": 0.1, "cpu": 1, "paper": 30},
     settings=presets(SETTINGS, CPU, SMOKE),
-    plan=plan,
+    plan=PANELS.plan,
     measure=measure,
     claims=(
         Claim(

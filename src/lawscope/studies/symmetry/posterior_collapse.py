@@ -16,22 +16,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, yes_or_no
-from lawscope.studies.plan import FLOPS, Network, Task, Training
+from lawscope.studies.panels import Panels, Settings, collect, medians, presets, yes_or_no
+from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Task, Training
 from lawscope.studies.registry import NETWORKS
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
+from lawscope.training.loop import Trained
+from lawscope.training.optimizers import make_optimizer
 from lawscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from lawscope.studies.plan import AfterEpoch
-    from lawscope.training.loop import Trained
-    from lawscope.training.recorders import Note, Record
+from lawscope.training.recorders import Note, Record
 
 NOISE = 0.05  # η²
 LATENTS, SIDE = 12, 14
@@ -48,8 +45,6 @@ SMOKE = {"left": [4, 0], "epochs": 2, "per_class": 20, "seeds": 1}
 @NETWORKS.register("vae")
 def vae(hidden: int = 128, latents: int = LATENTS) -> nn.Module:
     """Build encoder (means and log variances) and decoder."""
-    from torch import nn
-
     pixels = SIDE * SIDE
     return nn.ModuleDict(
         {
@@ -77,10 +72,6 @@ class Evidence(Task):
         self, trainings: Sequence[Training], models: Sequence[nn.Module], after_epoch: AfterEpoch,
         note: Note | None,
     ) -> Sequence[Mapping[str, Record]] | None:  # fmt: skip
-        import torch
-
-        from lawscope.training.optimizers import make_optimizer
-
         model: Any = models[0]
         recipe, data = trainings[0].recipe, trainings[0].data
         assert isinstance(data, ImageData)
@@ -101,8 +92,6 @@ class Evidence(Task):
 
     def evaluate(self, model: Any, x: Tensor, y: Tensor) -> Trained:
         """By the means alone."""
-        from lawscope.training.loop import Trained
-
         model.eval()
         values = (x + 1) / 2
         values = values - values.mean(dim=0)
@@ -129,8 +118,6 @@ def pixels_of(data: ImageData) -> Tensor:
 @lru_cache(maxsize=4)
 def eigenvalues_of(data: ImageData) -> tuple[float, ...]:
     """Return the eigenvalues of the images' covariance, the largest first."""
-    import numpy as np
-
     x = pixels_of(data).double().numpy()
     return tuple(np.linalg.eigvalsh(x.T @ x / len(x))[::-1].clip(0).tolist())
 
@@ -159,10 +146,6 @@ def trainings_of(settings: Settings, left: int) -> list[Training]:
     ]
 
 
-def plan(settings: Settings) -> list[Training]:
-    return [t for left in settings["left"] for t in trainings_of(settings, left)]
-
-
 def measure(lab: Lab) -> Numbers:
     settings, networks, linear, pictures = lab.settings, [], [], []
     data = data_of(settings)
@@ -181,9 +164,6 @@ def measure(lab: Lab) -> Numbers:
 
 def fit_linear(data: ImageData, beta: float, seed: int) -> Numbers:
     """Minimise the exact loss of a linear β-VAE; compare its decoder with the prediction."""
-    import numpy as np
-    import torch
-
     from lawscope.theory.latent import vae_modes
 
     values = np.array(eigenvalues_of(data))[:COMPONENTS]
@@ -223,8 +203,6 @@ def fit_linear(data: ImageData, beta: float, seed: int) -> Numbers:
 
 def read_network(lab: Lab, training: Training) -> tuple[Numbers, list[list[int]]]:
     """Return latent variables at work, how varied decoded pictures are, and some of them."""
-    import torch
-
     run = lab.run(training)
     network: Any = run.network()
     data = training.data
@@ -247,8 +225,6 @@ def difference(row: Numbers) -> int:
 
 
 def figure(numbers: Numbers) -> Figure:
-    import numpy as np
-
     pictures = numbers["pictures"]
     drawing, axes = grid(2, max(3, len(pictures)), "Posterior collapse against β", (2.3, 2.5))
     for axis in axes[0] + axes[1]:
@@ -285,7 +261,7 @@ STUDY = Study(
     paper="generated images lose diversity as β increases; modes are lost at thresholds",
     minutes={"smoke": 0.1, "cpu": 2, "paper": 60},
     settings=presets(PAPER, CPU, SMOKE),
-    plan=plan,
+    plan=Panels(trainings_of, left="left").plan,
     measure=measure,
     claims=(
         Claim(

@@ -13,18 +13,27 @@ the same for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, medians, presets, quietly, yes_or_no
+from lawscope.studies.panels import (
+    Settings,
+    collect,
+    group_by,
+    medians,
+    presets,
+    quietly,
+    yes_or_no,
+)
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 from lawscope.studies.symmetry import _networks as networks
 from lawscope.studies.symmetry._networks import MLP, SIGMAS
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from lawscope.training.loop import evaluate
 
 # By optimizer.
 WAYS = {"momentum": "plain", **{name: f"removed, σ = {s:g}" for name, s in SIGMAS.items()}}
@@ -67,14 +76,10 @@ def measure(lab: Lab) -> Numbers:
 
 def network_of(lab: Lab, training: Training) -> Numbers:
     """Return units, ranks and accuracies of a network, and what it does without θ₀."""
-    from lawscope.laws.symmetry.law import symmetry
-    from lawscope.remedies.remove import remove_symmetry
-    from lawscope.training.loop import evaluate
-
     run = lab.run(training)
     network, samples = run.network(), run.samples
     with quietly():
-        found = symmetry(network, lab.batches(samples.x, samples.y), progress=False)
+        found = ls.symmetry(network, lab.batches(samples.x, samples.y), progress=False)
     row: Numbers = {
         "accuracy": run.accuracy, "test_accuracy": run.test_accuracy,
         "dead": found.dead / found.units, "copies": found.copies / found.units,
@@ -85,7 +90,7 @@ def network_of(lab: Lab, training: Training) -> Numbers:
     if training.recipe.optimizer in SIGMAS:
         # The same θ₀ as in training: it depends on the seed and the shapes alone.
         how = {"sigma": SIGMAS[training.recipe.optimizer], "decay": training.recipe.weight_decay}
-        removed = remove_symmetry(network, seed=0, **how)
+        removed = ls.remove_symmetry(network, seed=0, **how)
         ranks: Any = removed.table().set_index("parameter").loc[MATRIX]
         row |= {"learned": float(ranks["θ − θ₀"]), "anchor": float(ranks["θ₀"])}
         with removed.ablated():
@@ -95,12 +100,6 @@ def network_of(lab: Lab, training: Training) -> Numbers:
 
 def loss_between(a: nn.Module, b: nn.Module, x: Tensor, y: Tensor) -> list[float]:
     """Return the training loss along the line between two networks, ends included."""
-    from copy import deepcopy
-
-    import torch
-
-    from lawscope.training.loop import evaluate
-
     first, last, between = a.state_dict(), b.state_dict(), deepcopy(a)
     losses = []
     for t in torch.linspace(0, 1, PLACES).tolist():
@@ -145,15 +144,14 @@ def relative_barrier(numbers: Numbers) -> dict[str, list[float]]:
 def figure(numbers: Numbers) -> Figure:
     drawing, axes = grid(1, 4, "Symmetry removed", (3.1, 2.9))
     ways = list(WAYS.values())
-    decays = list(dict.fromkeys(row["decay"] for row in numbers["networks"]))
+    decays = group_by(numbers["networks"], "decay")
     panels = {
         "dead": "dead units", "learned": "rank of W − θ₀ (dotted: of W)", "test_accuracy":
         "test accuracy (dotted: without θ₀)",
     }  # fmt: skip
     beside = {"learned": "W", "test_accuracy": "ablated"}
     for axis, (name, title) in zip(axes[0], panels.items(), strict=False):
-        for decay, color in zip(decays, COLOURS, strict=False):
-            own = [row for row in numbers["networks"] if row["decay"] == decay]
+        for (decay, own), color in zip(decays.items(), COLOURS, strict=False):
             cells = [[row for row in own if row["way"] == way] for way in ways]
             draw_seeds(axis, range(3), cells, name, color=color, label=f"decay {decay:g}")
             if name in beside:

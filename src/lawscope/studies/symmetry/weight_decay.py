@@ -11,17 +11,17 @@ than 0.9, up to sign, with another living one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lawscope as ls
+from lawscope.documents import drop_non_finite
+from lawscope.lazy import np, torch
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, presets, quietly, yes_or_no
+from lawscope.studies.panels import Panels, collect, group_by, presets, quietly, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question, Study
 from lawscope.studies.symmetry import _networks as networks
 from lawscope.studies.symmetry._networks import MLP, RESIDUAL
-
-if TYPE_CHECKING:
-    import numpy as np
 
 PLAIN, TALK = 0.0, 1e-3  # the decays of the talk's figure
 BLOCK = 0.9  # correlation
@@ -36,43 +36,29 @@ SETTINGS: dict[str, Any] = {
 }
 CPU = {"training": networks.CPU_TRAINING}
 SMOKE = {"training": networks.SMOKE_TRAINING, "decays": [PLAIN, TALK, 3e-2], "seeds": 1}
-
-
-def plan(settings: Settings) -> list[Training]:
-    return [
-        training
-        for kind in settings["kinds"]
-        for decay in settings["decays"]
-        for training in networks.trainings_of(settings, kind, decay)
-    ]
+PANELS = Panels(networks.trainings_of, kind="kinds", decay="decays")
 
 
 def measure(lab: Lab) -> Numbers:
     rows, pictures = [], []
     shown = {PLAIN, TALK, max(lab.settings["decays"])}
-    for kind in lab.settings["kinds"]:
-        for decay in lab.settings["decays"]:
-            for training in networks.trainings_of(lab.settings, kind, decay):
-                lab.tell(f"{kind}, decay {decay:g}, seed {training.seed}")
-                row, found = units_of(lab, training, kind)
-                rows.append({"kind": kind, "decay": decay, "seed": training.seed, **row})
-                if training.seed == 0 and decay in shown:
-                    pictures.append({"kind": kind, "decay": decay, **found})
+    for cell in PANELS.cells(lab.settings):
+        kind, decay = cell.values()
+        for training in PANELS.candidates(lab.settings, **cell):
+            lab.tell(f"{kind}, decay {decay:g}, seed {training.seed}")
+            row, found = units_of(lab, training, kind)
+            rows.append({**cell, "seed": training.seed, **row})
+            if training.seed == 0 and decay in shown:
+                pictures.append({**cell, **found})
     return {"networks": rows, "pictures": pictures}
 
 
 def units_of(lab: Lab, training: Training, kind: str) -> tuple[Numbers, Numbers]:
     """Return what is left of the units of a network, and its block-ordered correlations."""
-    import numpy as np
-    import torch
-
-    from lawscope.documents import drop_non_finite
-    from lawscope.laws.symmetry.law import symmetry
-
     run = lab.run(training)
     network, x = run.network(), run.samples.x
     with quietly():
-        found = symmetry(network, lab.batches(x, run.samples.y), progress=False)
+        found = ls.symmetry(network, lab.batches(x, run.samples.y), progress=False)
     outputs: dict[str, Any] = {}
     hooks = [
         network.get_submodule(name).register_forward_hook(
@@ -101,14 +87,11 @@ def units_of(lab: Lab, training: Training, kind: str) -> tuple[Numbers, Numbers]
         side: (100 * each[np.ix_(order, order)]).round().astype(int).tolist()
         for side, each in correlations.items()
     }
-    cleaned: Numbers = drop_non_finite(row)
-    return cleaned, pictures
+    return drop_non_finite(row), pictures
 
 
 def correlate(values: np.ndarray) -> np.ndarray:
     """Return the correlations of columns; 0 with one that never changes."""
-    import numpy as np
-
     from lawscope.laws.symmetry.metrics import correlate_units
 
     return correlate_units(np.cov(values, rowvar=False).reshape(values.shape[1], -1))
@@ -116,15 +99,12 @@ def correlate(values: np.ndarray) -> np.ndarray:
 
 def share_in_blocks(correlation: np.ndarray) -> float | None:
     """Return the share of units that correlate by more than 0.9 with another; None of one unit."""
-    import numpy as np
-
     others = np.abs(correlation) - np.eye(len(correlation))
     return float((others.max(axis=1) > BLOCK).mean()) if len(correlation) > 1 else None
 
 
 def put_side_by_side(correlation: np.ndarray) -> np.ndarray:
     """Return the order of the leaves of average linkage by 1 − |correlation|."""
-    import numpy as np
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -162,7 +142,7 @@ def at(decay: float, name: str) -> Callable[[Numbers], dict[str, list[Any]]]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    kinds = list(dict.fromkeys(row["kind"] for row in numbers["networks"]))
+    kinds = group_by(numbers["networks"], "kind")
     shown = list(dict.fromkeys(p["decay"] for p in numbers["pictures"]))
     columns = max(4, len(shown))
     drawing, axes = grid(1 + 2 * len(kinds), columns, "Units against weight decay", (2.7, 2.3))
@@ -170,8 +150,7 @@ def figure(numbers: Numbers) -> Figure:
              "weight_rank": "rank of weights"}  # fmt: skip
     decays = list(dict.fromkeys(row["decay"] for row in numbers["networks"]))
     for axis, (name, title) in zip(axes[0], names.items(), strict=True):
-        for kind, color in zip(kinds, COLOURS, strict=False):
-            own = [row for row in numbers["networks"] if row["kind"] == kind]
+        for (kind, own), color in zip(kinds.items(), COLOURS, strict=False):
             cells = [[row for row in own if row["decay"] == decay] for decay in decays]
             draw_seeds(axis, range(len(decays)), cells, name, color=color, label=kind)
         axis.set_xticks(range(len(decays)), [f"{decay:g}" for decay in decays], rotation=45)
@@ -198,7 +177,7 @@ STUDY = Study(
     paper="with weight decay neurons are grouped into homogeneous blocks; rank falls",
     minutes={"smoke": 0.1, "cpu": 3, "paper": 120},
     settings=presets(SETTINGS, CPU, SMOKE),
-    plan=plan,
+    plan=PANELS.plan,
     measure=measure,
     claims=(
         Claim(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from lawscope.arrays import FloatArray
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import between, count, many, number
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import KeyNumber, Lines, Section
 from lawscope.theory.elastic_sde.estimate import (
@@ -29,9 +30,6 @@ from lawscope.theory.elastic_sde.estimate import (
 from lawscope.theory.elastic_sde.model import ElasticSDE
 from lawscope.theory.elastic_sde.trajectory import ElasticTrajectory, check_means
 from lawscope.whole_number import whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STRENGTHS = ("A", "B", "alpha", "beta")
 EVEN = 1e-6  # by which distances of steps may differ
@@ -133,8 +131,6 @@ class ElasticFit(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per step: strengths with their intervals, RD averaged over classes."""
-        import pandas as pd
-
         columns: dict[str, FloatArray] = {"step": self.steps}
         for name in STRENGTHS:
             low, high = self.intervals[name].T

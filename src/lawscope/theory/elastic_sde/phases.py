@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,14 +12,12 @@ from lawscope.arrays import FloatArray
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import between, fixed, number
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Chart, HeatMap, Lines, Section, Table
 from lawscope.theory.elastic_sde.model import ElasticSDE, as_array
 from lawscope.theory.elastic_sde.separability import ROUNDING, count_separable
 from lawscope.whole_number import whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,8 +48,6 @@ class ElasticPhases(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per label noise and time."""
-        import pandas as pd
-
         shape = self.probability.shape
         columns = {
             "label_noise": np.broadcast_to(self.label_noise[:, None], shape),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from lawscope.checks import is_list
 from lawscope.errors import LawscopeError
 from lawscope.files import check_file
 from lawscope.formatting import count, many
+from lawscope.lazy import pd
 from lawscope.result import Result, load
 from lawscope.section import Lines, Section
 from lawscope.theory.elastic_sde.model import as_array, measure_collapse, own_logits
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,8 +104,6 @@ class ElasticTrajectory(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per step: the own logit (or norm) of every class, mean over trials."""
-        import pandas as pd
-
         own = self.own.mean(axis=0)
         error = measure_collapse(self.means.mean(axis=0)).error
         columns = dict(zip(self.classes, own.T, strict=True))

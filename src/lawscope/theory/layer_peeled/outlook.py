@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray, refuse_masked
 from lawscope.errors import LawscopeError, LawscopeWarning
 from lawscope.formatting import number
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Lines, Section, Table
 from lawscope.theory.layer_peeled.peel import peel
 from lawscope.theory.layer_peeled.thresholds import collapse_floor
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # E_H at E_W = 1; only the product matters. 5 is the paper's; strong weight decay is below it,
 # weak weight decay and long training above.
@@ -79,8 +77,6 @@ class CollapseOutlook(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per pair of energies."""
-        import pandas as pd
-
         return pd.DataFrame([vars(o) for o in self.outlooks])
 
     def section(self) -> Section:

@@ -6,21 +6,19 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from lawscope.arrays import FloatArray, IntArray
 from lawscope.errors import LawscopeError
 from lawscope.formatting import number
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import HeatMap, KeyNumber, Section, Table
 from lawscope.theory.layer_peeled.groups import LOSS_SETTINGS, Loss, find_minority
 from lawscope.theory.layer_peeled.solve import Solution, solve_counts
 from lawscope.theory.layer_peeled.two_groups import Optimum, Pair
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Up to so many different sizes thresholds are searched without being asked for.
 QUICK = 100
@@ -163,8 +161,6 @@ class Peeled(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per group."""
-        import pandas as pd
-
         return pd.DataFrame([vars(g) for g in self.groups])
 
     def section(self) -> Section:

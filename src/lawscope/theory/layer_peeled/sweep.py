@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from lawscope.arrays import FloatArray
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError
+from lawscope.lazy import pd
 from lawscope.result import Result
 from lawscope.section import Lines, Section
 from lawscope.theory.layer_peeled.groups import check_energy
@@ -20,9 +21,6 @@ from lawscope.theory.layer_peeled.peeled import Peeled, describe_groups, pair_ro
 from lawscope.theory.layer_peeled.solve import compute_tau
 from lawscope.theory.layer_peeled.two_groups import pair_of_sizes, solve_pair
 from lawscope.whole_number import whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Model(NamedTuple):
@@ -74,8 +72,6 @@ class PeelSweep(Result):
 
     def table(self) -> pd.DataFrame:
         """Return one row per ratio."""
-        import pandas as pd
-
         names = ("ratio", "cosine", "phase", "loss", "relative_gap")
         columns = (self.ratios, self.cosines, self.phases, self.losses, self.gaps)
         return pd.DataFrame(dict(zip(names, columns, strict=True)))

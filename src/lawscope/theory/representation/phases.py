@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import null_space
@@ -23,12 +22,10 @@ from scipy.stats import ortho_group
 
 from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
+from lawscope.lazy import pd
 from lawscope.theory.arguments import read_array
 from lawscope.theory.representation.alignments import RELATIONS
 from lawscope.whole_number import whole_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # a·p + b·q = c of every relation.
 _LINES = {
@@ -90,8 +87,6 @@ class PhaseTable(dict[str, Phase]):
 
     def table(self) -> pd.DataFrame:
         """Return one row per phase: the alignments that define it, exponents p, q and α."""
-        import pandas as pd
-
         rows = [
             (each.name, ", ".join(each.relations), *(each.point or (None, None)), each.alpha)
             for each in self.values()

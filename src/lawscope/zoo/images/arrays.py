@@ -7,16 +7,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lawscope.arrays import IntArray, as_native
 from lawscope.errors import LawscopeError
-
-if TYPE_CHECKING:
-    import torch
+from lawscope.lazy import torch
 
 Images = NDArray[Any]
 Labels = IntArray
@@ -115,8 +113,6 @@ def as_inputs(x: Images, flatten: bool = True) -> torch.Tensor:
 
     Floating-point inputs keep their values and, unless flattened, their shape.
     """
-    import torch
-
     _check_kind(x, f"examples of shape {x.shape} and type {x.dtype} are not inputs")
     if are_pixels(x):
         x = x[:, None] if x.ndim == 3 else np.moveaxis(x, 3, 1)
