@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from scipy.stats import ortho_group
+from scipy.stats import ortho_group, t
 from tests import cases, language_models
 from torch import nn
 from torch.nn import functional as F
@@ -17,12 +17,27 @@ from lawscope.capture.linear import find_linear_layers
 from lawscope.capture.session import Session
 from lawscope.data.source import Source
 from lawscope.laws.alignment.law import ALIGNMENT
-from lawscope.laws.alignment.measure import Moments, measure_cross, measure_layer
+from lawscope.laws.alignment.measure import (
+    Moments,
+    align_cross,
+    measure_cross,
+    measure_excess,
+    measure_layer,
+)
 from lawscope.laws.alignment.result import LayerAlignment
 from lawscope.laws.alignment.sketch import find_directions
 from lawscope.laws.alignment.verdict import judge
+from lawscope.laws.population import jackknife
 from lawscope.statistics.fold_moments import FoldMoments
-from lawscope.theory.representation import PHASES, RELATIONS, align, make_layer
+from lawscope.theory.representation import (
+    PHASES,
+    RELATIONS,
+    align,
+    compute_alignments,
+    fit_exponents,
+    make_layer,
+)
+from lawscope.theory.representation.singular import SingularLayer
 
 CLASSES = cases.CLASSES
 ALL = {"positions": 10**6, "samples": 10**6, "keep": True, "null": 2, "heads": False}
@@ -675,6 +690,40 @@ def test_cross_moment_null_is_that_of_random_rotations():
     assert rest.alignment == pytest.approx(1)
     assert rest.decay == pytest.approx(0.01)
     assert rest.asymmetry == 0
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6)])
+def test_the_cross_moment_of_a_fold_is_read_in_the_singular_basis(shape):
+    rng = np.random.default_rng(1)
+    X, W, change = (rng.normal(size=shape) for _ in range(3))
+    for learned in (None, change):
+        acting = W if learned is None else learned
+        expected = measure_cross(X @ W.T, acting @ acting.T).alignment
+        assert align_cross(SingularLayer(W, learned), X) == pytest.approx(expected, rel=1e-9)
+
+
+def test_intervals_are_those_of_a_jackknife_over_whole_matrices():
+    moments = made_up("8", d=6, n=400)
+    W, change = moments.weight, np.random.default_rng(2).normal(size=(6, 6))
+    kept = {"H_b": moments.inputs, "G_a": moments.gradients}  # as if these had been measured
+    for more, learned in (({}, None), (kept, None), ({}, change), (kept, change)):
+        given = dataclasses.replace(
+            moments, change=learned, outputs=more.get("H_b"), sent_back=more.get("G_a")
+        )
+        found = measure_layer(given, measure="pearson", draws=4)
+        table = []
+        for fold in (None, *range(8)):
+            H_a, G_b = (m.moment(False, fold).numpy() for m in (moments.inputs, moments.gradients))
+            extra = {name: m.moment(False, fold).numpy() for name, m in more.items()}
+            raw = compute_alignments(W, H_a, G_b, change=learned, **extra)
+            fit = fit_exponents(W if learned is None else learned, H_a, G_b)
+            table.append([*measure_excess(raw, found.null).values(), fit.p, fit.q])
+        ratios = np.full(8, 8.0)
+        errors = jackknife(np.array(table), ratios, ratios / (ratios - 1)).error
+        spread = [1.96 * null.sd / (1 - null.mean) for null in found.null.values()]
+        half = np.hypot(t.ppf(0.975, 7) * errors, [*spread, 0, 0])
+        for name, value, width in zip([*RELATIONS, "p", "q"], table[0], half, strict=True):
+            assert found.interval[name] == pytest.approx((value - width, value + width), rel=1e-9)
 
 
 def made_up(phase, d=12, n=40_000):

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 import lawscope as ls
 from lawscope.capture.functional import WeightFunction
 from lawscope.data.batches import Batch
-from lawscope.laws.elasticity.effects import measure_steps
-from lawscope.laws.elasticity.kernel import compute_kernel, multiply_gradients
+from lawscope.laws.elasticity.effects import measure_limit, measure_steps
+from lawscope.laws.elasticity.kernel import multiply_gradients, normalise
 from lawscope.laws.elasticity.probes import Probes
 from lawscope.laws.elasticity.recorder import ElasticityRecorder
 from lawscope.laws.elasticity.verdict import judge_elasticity
@@ -60,7 +60,52 @@ def conditional():
     )  # fmt: skip
 
 
+def parameter():
+    """A weight that is in no layer."""
+    net = Net(
+        lambda net, x: net.head(net.a(x) * net.scale), a=nn.Linear(6, 5), head=nn.Linear(5, CLASSES)
+    )
+    net.scale = nn.Parameter(torch.randn(5))
+    return net
+
+
+def conditional_parameter():
+    net = parameter()
+    return Net(lambda self, x: net(x) if bool(x.abs().sum() > 0) else x, net=net)
+
+
+def images():
+    """Convolutions of maps and of sequences, in groups, strided, padded; and norms of channels."""
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 2, 3)),
+        nn.Conv2d(1, 4, (1, 2), padding="same", padding_mode="circular"),
+        nn.BatchNorm2d(4), nn.Tanh(),
+        nn.Conv2d(4, 6, 2, groups=2, padding=1, stride=(1, 2), bias=False), nn.GroupNorm(3, 6),
+        nn.ReLU(), nn.Flatten(2), nn.Conv1d(6, 3, 3, dilation=2, stride=2), nn.Tanh(), nn.Flatten(),
+        nn.LazyLinear(CLASSES),
+    )  # fmt: skip
+
+
+def tokens():
+    """Embeddings, norms of the last axis, and a mean over positions."""
+
+    def run(net, x):
+        ids = (x.abs() * 3).long().clamp(max=9)
+        words = net.words(ids) + net.places(torch.arange(6))
+        return net.head(net.norm(net.a(net.rms(words)).tanh()).mean(dim=1))
+
+    return Net(
+        run, words=nn.Embedding(10, 5, padding_idx=0), places=nn.Embedding(6, 5),
+        rms=nn.RMSNorm(5), a=nn.Linear(5, 5), norm=nn.LayerNorm(5), head=nn.Linear(5, CLASSES),
+    )  # fmt: skip
+
+
 NETWORKS = [batch_norm, frozen, reused, borrowed, conditional]
+LAYERS = [parameter, images, tokens]
+NOT_BY_LAYER = {
+    frozen: ["0.weight"], reused: ["0.weight", "0.bias"], borrowed: ["a.weight"],
+    parameter: ["scale"], tokens: ["places.weight"],
+}  # fmt: skip
 
 
 def make(build):
@@ -110,7 +155,7 @@ def jacobians(net):
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("build", NETWORKS)
+@pytest.mark.parametrize("build", [*NETWORKS, *LAYERS])
 def test_short_steps_and_the_kernel_come_from_jacobians(build):
     net = make(build)
     function = WeightFunction(net, probes(), F.cross_entropy)
@@ -123,19 +168,36 @@ def test_short_steps_and_the_kernel_come_from_jacobians(build):
     change = torch.einsum("jkp,ilp,il->ijk", jacobian, jacobian, residual)
     own = torch.stack([change[i, i] for i in range(12)])
     size = own.norm(dim=1)[:, None]
-    assert found.relative == pytest.approx((change.norm(dim=2) / size).numpy(), rel=1e-4)
-    assert found.signed == pytest.approx(
-        (torch.einsum("ijk,ik->ij", change, own) / size**2).numpy(), abs=1e-4
-    )
+    relative = (change.norm(dim=2) / size).numpy()
+    signed = (torch.einsum("ijk,ik->ij", change, own) / size**2).numpy()
+    assert found.relative == pytest.approx(relative, rel=1e-4)
+    assert found.signed == pytest.approx(signed, abs=1e-4)
     assert found.nonlinearity < 1e-4
-    expected = torch.einsum("icp,jcp->ij", jacobian, jacobian)
-    with function.running():
-        plain = multiply_gradients(function, range(CLASSES), list(function.weights), memory=1)
-        kernel = compute_kernel(function, range(CLASSES))
-    assert plain.numpy() == pytest.approx(expected.numpy(), rel=1e-9)
-    norm = expected.diagonal().sqrt()
-    assert kernel == pytest.approx((expected / norm / norm[:, None]).numpy(), abs=1e-9)
-    assert bool(function.one_by_one) == (build is conditional)
+    expected = torch.einsum("icp,jcp->ij", jacobian, jacobian).numpy()
+    for memory in (10**9, 1):  # all at once, and sample by sample and unit by unit
+        with function.running(), torch.no_grad():
+            plain = multiply_gradients(function, range(CLASSES), memory)
+            both = multiply_gradients(function, range(CLASSES), memory, CLASSES)
+            limit = measure_limit(function, both.changes, [0, 5])
+        assert plain.kernel.numpy() == pytest.approx(expected, rel=1e-9)
+        assert both.kernel.numpy() == pytest.approx(expected, rel=1e-9)
+        assert limit.relative == pytest.approx(relative, rel=1e-9)
+        assert limit.signed == pytest.approx(signed, rel=1e-9, abs=1e-12)
+        assert 0 < limit.nonlinearity < 1e-4
+    norm = np.sqrt(np.diag(expected))
+    assert normalise(plain.kernel) == pytest.approx(expected / norm / norm[:, None], abs=1e-9)
+    # What layers do not give goes through vmap, which cannot run what depends on the data.
+    assert function.by_layer == {*dict(net.named_parameters())} - {*NOT_BY_LAYER.get(build, ())}
+    assert not function.one_by_one
+
+
+def test_a_network_that_vmap_cannot_run_has_its_other_weights_one_by_one():
+    found = measured(make(conditional_parameter))
+    assert "vmap" in found.one_by_one
+    alone = measured(make(parameter))
+    assert alone.one_by_one == ""
+    for kind in ("relative", "signed", "kernel"):
+        assert getattr(found, kind).gap == pytest.approx(getattr(alone, kind).gap, rel=1e-9)
 
 
 def measured(net, x=None, y=None, loss=F.cross_entropy, **settings):
@@ -196,6 +258,24 @@ def test_learning_makes_a_network_elastic():
 ])  # fmt: skip
 def test_any_loss_of_one_sample_will_do(loss):
     assert measured(make(batch_norm), loss=loss).relative.interval
+
+
+def test_where_logits_are_many_steps_are_taken():
+    torch.manual_seed(0)
+    found = []
+    for width in (CLASSES, 40):  # 32 probes of four classes
+        net = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 40))
+        net.load_state_dict({k: torch.randn_like(v) for k, v in net.state_dict().items()})
+        with torch.no_grad():
+            net[2].weight[CLASSES:], net[2].bias[CLASSES:] = 0, -1e3  # which do not move
+        torch.manual_seed(0)
+        few = Net(lambda self, x, w=width: self.net(x)[:, :w], net=net)
+        found.append(measured(few))
+    limit, steps = found
+    assert 0 < limit.nonlinearity != steps.nonlinearity
+    assert steps.kernel.gap == pytest.approx(limit.kernel.gap, rel=1e-9)
+    assert steps.relative.gap == pytest.approx(limit.relative.gap, rel=1e-2)
+    assert steps.relative.gap != limit.relative.gap
 
 
 def test_one_logit_of_two_classes():

@@ -10,7 +10,7 @@ import copy
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import torch
@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from lawscope.capture.outputs import find_logits
 from lawscope.capture.restore import restoring, sharded_modules
+from lawscope.capture.sample_gradients import LayerRun
 from lawscope.capture.session import Loss, compute_loss, explain_errors
 from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError, NotApplicableError
@@ -32,6 +33,7 @@ NOT_FINITE = (
 )
 BYTES = 8  # of a weight in double precision
 MOST_SAID = 120  # characters of what vmap raised
+FEW = 256  # samples whose losses are faster one by one than torch.func.vmap is loaded
 ALONE = 1e-6  # relative difference of logits with and without other samples that is rounding
 
 
@@ -47,8 +49,9 @@ class WeightFunction:
 
     Attributes:
         weights: θ in float64, by name.
-        one_by_one: why gradients were computed one after the other; empty where ``torch.func.vmap``
-            took them together.
+        by_layer: names of the weights whose gradients layers give, as far as is known.
+        one_by_one: why others were computed one sample after the other; empty where
+            ``torch.func.vmap`` took them together.
 
     Raises:
         NotApplicableError: no parameter is trained, or the weights are sharded.
@@ -56,6 +59,7 @@ class WeightFunction:
 
     def __init__(self, model: nn.Module, samples: Sequence[Batch], loss: Loss | None = None):
         self.model, self.one_by_one = model, ""
+        self.by_layer: set[str] | None = None
         # Class weights of a loss are in single precision.
         self.loss = copy.deepcopy(loss).double() if isinstance(loss, nn.Module) else loss
         if sharded_modules(model):
@@ -147,18 +151,47 @@ class WeightFunction:
         if refused:
             self._hold(numbered)
 
-    def loss_gradients(self, rows: Sequence[int]) -> Weights:
-        """Return ∇_θ ℓ(x) of these samples, of shape (rows, …) by name of the weight."""
-        return self._gradients(self.loss_of, rows, self.weights)
+    def loss_gradients(self, rows: Sequence[int], names: Sequence[str] | None = None) -> Weights:
+        """Return ∇_θ ℓ(x) of these samples, of shape (rows, …) by name of the weight.
+
+        With respect to all weights, or to these by ``torch.func.vmap``.
+        """
+        if names is None:
+            return self._gradients(self.loss_gradients_of, rows)
+        weights = {name: self.weights[name] for name in names}
+        return self._gradients(lambda batch: self._each(self.loss_of, weights, batch), rows)
 
     def loss_gradients_of(self, batch: Batch) -> Weights:
-        """Return ∇_θ ℓ(x) of every sample of another batch, as :meth:`as_double` gives it."""
-        return self._each(self.loss_of, self.weights, batch)
+        """Return ∇_θ ℓ(x) of every sample of a batch, as :meth:`as_double` gives it."""
+        run, found = LayerRun(self, batch), Weights()
+        if run.layers:
+            slopes = run.slopes(self.loss_slopes(run.output, batch))
+            for layer, slope in zip(run.layers, slopes, strict=True):
+                found |= layer.gradients(slope)
+        rest = {name: weight for name, weight in self.weights.items() if name not in found}
+        if rest:
+            found |= self._each(self.loss_of, rest, batch)
+        return {name: found[name] for name in self.weights}
+
+    def loss_slopes(self, output: Tensor, batch: Batch) -> Tensor:
+        """Return ∂ℓ/∂f of the loss of every sample alone, of the shape of the output."""
+
+        def loss_at(shift: Weights, one: Batch) -> Tensor:
+            assert self.loss is not None
+            return compute_loss(self.loss, one.main + shift["f"], one).reshape(())
+
+        shift, given = {"f": torch.zeros_like(output[:1])}, Batch((output,), {}, batch.labels)
+        given = given.map(torch.detach, labels=given.labels)
+        if batch.size > FEW:
+            with suppress(Exception):  # whatever vmap cannot run; a mistake is raised again below
+                return _vmapped(loss_at, shift, given)["f"].reshape(output.shape)
+        found = [_one(loss_at, shift, sample)["f"] for sample in split(given)]
+        return torch.cat(found)
 
     def loss_of(self, weights: Weights, batch: Batch) -> Tensor:
         """Return the loss of a batch as one number, θ being the network's own but for these."""
         assert self.loss is not None
-        return compute_loss(self.loss, self._run(weights, batch), batch).reshape(())
+        return compute_loss(self.loss, self.run(weights, batch), batch).reshape(())
 
     def _refuse(self, sample: Batch) -> LawscopeError | None:
         """Return what the loss raises at a sample, if it does."""
@@ -177,15 +210,20 @@ class WeightFunction:
     ) -> Weights:
         """Return ∇_θ f_c(x) of these samples; with respect to these weights, or to all."""
         weights = self.weights if names is None else {n: self.weights[n] for n in names}
-        return self._gradients(lambda w, one: self.compute(w, one)[0, column], rows, weights)
 
-    def _run(self, weights: Weights, batch: Batch) -> object:
+        def logit(weights: Weights, one: Batch) -> Tensor:
+            return self.compute(weights, one)[0, column]
+
+        return self._gradients(lambda batch: self._each(logit, weights, batch), rows)
+
+    def run(self, weights: Weights, batch: Batch) -> object:
+        """Return what the network gives for a batch, θ being its own but for these weights."""
         tensors = {**self.fixed, **self.weights, **weights}
         return functional_call(self.model, tensors, batch.args, batch.kwargs)
 
     def compute(self, weights: Weights, batch: Batch) -> Tensor:
         """Return f(x; θ) of a batch, θ being the network's own but for these weights."""
-        found = find_logits(self._run(weights, batch))
+        found = find_logits(self.run(weights, batch))
         if found is None or not found.dim() or len(found) != batch.size:
             shape = None if found is None else tuple(found.shape)
             raise NotApplicableError(
@@ -194,19 +232,19 @@ class WeightFunction:
             )
         return found.double().reshape(batch.size, -1)
 
-    def _gradients(self, value: Value, rows: Sequence[int], weights: Weights) -> Weights:
-        """Return the gradients of single samples: together where the network allows it."""
+    def _gradients(self, each: Callable[[Batch], Weights], rows: Sequence[int]) -> Weights:
+        """Return the gradients of single samples, together those of equal shapes."""
         wanted, parts = {row: i for i, row in enumerate(rows)}, list[tuple[list[int], Weights]]()
         for members, batch in self.groups:
             places = [i for i, row in enumerate(members) if row in wanted]
             if places:
                 chosen = [members[i] for i in places]
                 batch = batch if len(places) == len(members) else self._pick(chosen)
-                parts.append(([wanted[row] for row in chosen], self._each(value, weights, batch)))
+                parts.append(([wanted[row] for row in chosen], each(batch)))
         if len(parts) == 1:
             return parts[0][1]
         order = torch.tensor([place for places, _ in parts for place in places]).argsort()
-        return {n: torch.cat([part[n] for _, part in parts])[order] for n in weights}
+        return {n: torch.cat([part[n] for _, part in parts])[order] for n in parts[0][1]}
 
     def _pick(self, rows: Sequence[int]) -> Batch:
         return join([self.samples[row] for row in rows])

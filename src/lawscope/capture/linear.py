@@ -68,7 +68,7 @@ class LinearLayer:
         if self.kind == "convolution":
             number, groups = self.group
             return weight.chunk(groups)[number].flatten(1)
-        return weight.T if self.kind == "embedding" or _is_turned(module) else weight
+        return weight.T if self.kind == "embedding" or keeps_turned(module) else weight
 
 
 @lru_cache(maxsize=256)
@@ -213,9 +213,9 @@ def _layers_of(
             )
             for i in range(groups if groups <= MOST_GROUPS else 0)
         ]
-    if not (isinstance(module, nn.Linear) or _is_turned(module)) or weight.dim() != 2:
+    if not (isinstance(module, nn.Linear) or keeps_turned(module)) or weight.dim() != 2:
         return []
-    outputs, inputs = weight.shape[::-1] if _is_turned(module) else weight.shape
+    outputs, inputs = weight.shape[::-1] if keeps_turned(module) else weight.shape
     of_heads = _find_heads(model, station.path, outputs, inputs)
     return [
         LinearLayer(
@@ -270,7 +270,7 @@ def _projection(module: Any, part: str) -> Tensor:
     return weight
 
 
-def _is_turned(module: nn.Module) -> bool:
+def keeps_turned(module: nn.Module) -> bool:
     """Return whether a module keeps Wᵀ, as the Conv1D of GPT-2 does."""
     return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
 

@@ -16,15 +16,15 @@ from lawscope.theory.representation import (
     PHASES,
     RELATIONS,
     Exponents,
-    compute_alignments,
     compute_excess,
-    compute_null,
     effective_rank99,
-    fit_exponents,
     fit_spectra,
     fit_stationary,
 )
-from lawscope.theory.representation.alignments import Measure
+from lawscope.theory.representation.alignments import draw_null
+from lawscope.theory.representation.exponents import fit_projected
+from lawscope.theory.representation.layer import read_change, read_layer
+from lawscope.theory.representation.singular import Measure, Projected, SingularLayer
 
 SEED = 20241024
 LEAST_DRAWS = 4
@@ -70,6 +70,17 @@ class Moments:
     sent_back: FoldedMoments | None = None
     shared: bool = False
 
+    def read(self, name: str, without: int | None = None) -> FloatArray:
+        """Return a moment of all folds, or of all but one."""
+        centred = self.centred and not (self.jacobian and name in ("gradients", "sent_back"))
+        return np.asarray(getattr(self, name).moment(centred, without).numpy())
+
+    def read_measured(self, without: int | None = None) -> dict[str, FloatArray]:
+        """Return H_b and G_a where they were measured."""
+        names = {"H_b": "outputs", "G_a": "sent_back"}
+        there = {k: name for k, name in names.items() if getattr(self, name) is not None}
+        return {k: self.read(name, without) for k, name in there.items()}
+
     def select(self, rows: slice, columns: slice) -> Moments:
         """Return the moments of some rows and columns of W, as of a head."""
 
@@ -93,7 +104,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """The matrices of a layer, of all folds or of all but one."""
+    """The matrices of a layer."""
 
     weight: FloatArray
     change: FloatArray | None
@@ -103,43 +114,27 @@ class Matrices:
     G_a: FloatArray
     cross: FloatArray  # E[g_b h_bᵀ]
 
-    @property
-    def acting(self) -> FloatArray:
-        """What Z is made of: W, or what training has added to it."""
-        return self.weight if self.change is None else self.change
 
-
-def join(moments: Moments, without: int | None = None) -> Matrices:
+def join(moments: Moments) -> Matrices:
     """Return the matrices; H_b = W·H_a·Wᵀ and G_a = Wᵀ·G_b·W unless measured."""
-
-    def take(found: FoldedMoments, outputs: bool = False) -> FloatArray:
-        centred = moments.centred and not outputs
-        return np.asarray(found.moment(centred, without).numpy())
-
-    W, J = moments.weight, moments.jacobian
-    H_a, G_b = take(moments.inputs), take(moments.gradients, J)
-    H_b = W @ H_a @ W.T if moments.outputs is None else take(moments.outputs)
-    G_a = W.T @ G_b @ W if moments.sent_back is None else take(moments.sent_back, J)
-    cross = np.zeros((len(W), len(W))) if J else take(moments.cross) @ W.T
-    return Matrices(W, moments.change, H_a, G_b, H_b, G_a, cross)
+    W = moments.weight
+    H_a, G_b = moments.read("inputs"), moments.read("gradients")
+    derived = {"H_b": W @ H_a @ W.T, "G_a": W.T @ G_b @ W}
+    cross = np.zeros((len(W), len(W))) if moments.jacobian else moments.read("cross") @ W.T
+    found = derived | moments.read_measured()
+    return Matrices(W, moments.change, H_a, G_b, **found, cross=cross)
 
 
-def measure_alignments(parts: Matrices, measure: Measure) -> dict[str, float]:
+def measure_alignments(
+    layer: SingularLayer, seen: Projected, measured: dict[str, FloatArray]
+) -> dict[str, float]:
     """Return the six alignments, NaN where a side has a single unit."""
-    found = compute_alignments(
-        parts.weight,
-        parts.H_a,
-        parts.G_b,
-        H_b=parts.H_b,
-        G_a=parts.G_a,
-        change=parts.change,
-        measure=measure,
-    )
+    found = layer.align(seen, **measured)
     return {name: found.get(name, math.nan) for name in RELATIONS}
 
 
 def measure_null(
-    parts: Matrices, measure: Measure, draws: int, shared: bool = False
+    layer: SingularLayer, parts: Matrices, draws: int, shared: bool = False
 ) -> dict[str, Null]:
     """Return what random rotations of H_a and G_b leave; of wide layers by fewer draws.
 
@@ -147,16 +142,8 @@ def measure_null(
     """
     width = max(parts.weight.shape)
     fewer = max(LEAST_DRAWS, round(draws * (PLAIN_WIDTH / width) ** 2))
-    found = compute_null(
-        parts.weight,
-        parts.H_a,
-        parts.G_b,
-        G_a=parts.G_a if shared else None,
-        change=parts.change,
-        draws=min(draws, fewer),
-        measure=measure,
-        seed=SEED,
-    )
+    sent_back = parts.G_a if shared else None
+    found = draw_null(layer, parts.H_a, parts.G_b, sent_back, draws=min(draws, fewer), seed=SEED)
     return {name: Null(*found.get(name, (math.nan, math.nan))) for name in RELATIONS}
 
 
@@ -205,6 +192,19 @@ def measure_cross(C: FloatArray, Z: FloatArray) -> CrossMoment:
     product = float(np.vdot(S, Z))
     asymmetry = float(np.linalg.norm(C - C.T)) / (2 * size)
     return CrossMoment(product / (size * of_Z), null, asymmetry, product / of_Z**2)
+
+
+def align_cross(layer: SingularLayer, moment: FloatArray) -> float:
+    """Return the alignment of :func:`measure_cross` from E[g_b h_aᵀ] = X: of C = X·Wᵀ = P·Uᵀ.
+
+    ‖S‖² = (‖P‖² + Tr(UᵀP·UᵀP))/2 and ⟨C, Z⟩ = ⟨X, Z·W⟩, so that C is never made.
+    """
+    rank = len(layer.s)
+    P = moment @ (layer.Vt[:rank].T * layer.s)
+    turned = layer.U[:, :rank].T @ P
+    square = (float(np.vdot(P, P)) + float(np.vdot(turned, turned.T))) / 2
+    size = math.sqrt(max(square, 0.0) * layer.form_Z_b.size)
+    return -float(np.vdot(moment, layer.z_b_weighted)) / size if size else math.nan
 
 
 class Stationary(NamedTuple):
@@ -264,21 +264,31 @@ def measure_layer(moments: Moments, *, measure: Measure, draws: int, keep: bool 
         LawscopeError: a moment is zero, or the layer has a single unit on both sides.
     """
     whole = join(moments)
-    raw = measure_alignments(whole, measure)
-    null = measure_null(whole, measure, draws, moments.shared)
-    exponents, phase = find_phase(whole)
-    Z_b, Z_a = whole.acting @ whole.acting.T, whole.acting.T @ whole.acting
+    W = read_layer(whole.weight, whole.H_a, whole.G_b).weight
+    if W.size == 1:
+        raise LawscopeError("weight is 1×1; alignments need at least 2 units on one side.")
+    layer = SingularLayer(
+        W, None if whole.change is None else read_change(whole.change, W), measure
+    )
+    # The directions in which exponents are read.
+    acting = layer if layer.change is None else SingularLayer(layer.change)
+    seen = layer.project(whole.H_a, whole.G_b)
+    raw = measure_alignments(layer, seen, moments.read_measured())
+    null = measure_null(layer, whole, draws, moments.shared)
+    if acting is not layer:
+        seen = acting.project(whole.H_a, whole.G_b)
+    exponents, phase = find_phase(acting, seen)
     return Numbers(
         raw=raw,
         null=null,
         excess=measure_excess(raw, null),
-        interval=find_intervals(moments, measure, null, exponents is not None),
-        cross=measure_cross(whole.cross, Z_b),
+        interval=find_intervals(moments, layer, acting, null, exponents is not None),
+        cross=measure_cross(whole.cross, layer.Z_b),
         exponents=exponents,
         spectra=find_spectra(whole),
         phase=phase,
-        forward=_stationary(Z_b, whole.G_b, whole.H_b),
-        backward=_stationary(Z_a, whole.H_a, whole.G_a),
+        forward=_stationary(layer.Z_b, whole.G_b, whole.H_b),
+        backward=_stationary(layer.Z_a, whole.H_a, whole.G_a),
         rank_in=effective_rank99(whole.H_a),
         rank_out=effective_rank99(whole.H_b),
         matrices=whole if keep else None,
@@ -286,7 +296,11 @@ def measure_layer(moments: Moments, *, measure: Measure, draws: int, keep: bool 
 
 
 def find_intervals(
-    moments: Moments, measure: Measure, null: dict[str, Null], fitted: bool
+    moments: Moments,
+    layer: SingularLayer,
+    acting: SingularLayer,
+    null: dict[str, Null],
+    fitted: bool,
 ) -> dict[str, Ends]:
     """Return 95 % intervals by name: the excess of each relation, "cross", "p" and "q".
 
@@ -300,23 +314,28 @@ def find_intervals(
         return {}
 
     def values(without: int | None) -> list[float]:
-        parts = join(moments, without)
-        excess = measure_excess(measure_alignments(parts, measure), null)
-        cross = measure_cross(parts.cross, parts.acting @ parts.acting.T).alignment
-        found = fit_or_none(parts) if fitted else None
-        return [*excess.values(), cross, *((found.p, found.q) if found else (math.nan, math.nan))]
+        H_a, G_b = moments.read("inputs", without), moments.read("gradients", without)
+        if not (H_a.any() and G_b.any()):  # all gradients lie in one fold
+            return [math.nan] * len(names)
+        seen = layer.project(H_a, G_b)
+        raw = measure_alignments(layer, seen, moments.read_measured(without))
+        cross = math.nan
+        if not moments.jacobian:
+            cross = align_cross(layer, moments.read("cross", without))
+        found = None
+        if fitted:
+            found, _ = find_phase(acting, seen if acting is layer else acting.project(H_a, G_b))
+        exponents = (found.p, found.q) if found else (math.nan, math.nan)
+        return [*measure_excess(raw, null).values(), cross, *exponents]
 
-    try:
-        table = np.array([values(None), *(values(fold) for fold in folds)])
-    except LawscopeError:  # all gradients lie in one fold
-        return {}
+    names = [*RELATIONS, "cross", "p", "q"]
+    table = np.array([values(None), *(values(fold) for fold in folds)])
     ratios = counts.sum() / counts[folds]
     errors = jackknife(table, ratios, ratios / (ratios - 1)).error
     half = _quantile(len(folds)) * errors
     # A single rotation would be so far from the mean of all.
     spread = [TWO_SIDED * each.sd / max(1 - each.mean, 1e-300) for each in null.values()]
     half = np.hypot(half, [*spread, 0.0, 0.0, 0.0])
-    names = [*RELATIONS, "cross", "p", "q"]
     return {
         name: (float(value - width), float(value + width))
         for name, value, width in zip(names, table[0], half, strict=True)
@@ -324,10 +343,10 @@ def find_intervals(
     }
 
 
-def find_phase(parts: Matrices) -> tuple[Exponents | None, PhaseOf]:
+def find_phase(layer: SingularLayer, seen: Projected) -> tuple[Exponents | None, PhaseOf]:
     """Fit (p, q) and name the phase, or say why there is none."""
     try:
-        found = fit_exponents(parts.acting, parts.H_a, parts.G_b)
+        found = fit_projected(layer.s**2, seen.H, seen.G)
     except LawscopeError as error:
         return None, NO_PHASE._replace(reason=str(error))
     label = PHASES.classify(
@@ -339,14 +358,6 @@ def find_phase(parts: Matrices) -> tuple[Exponents | None, PhaseOf]:
         commutator_g=found.commutator_g,
     )
     return found, PhaseOf(label.phase or "", label.nearest, label.distance, label.reason)
-
-
-def fit_or_none(parts: Matrices) -> Exponents | None:
-    """Fit (p, q), or return None where they mean nothing."""
-    try:
-        return fit_exponents(parts.acting, parts.H_a, parts.G_b)
-    except LawscopeError:
-        return None
 
 
 def find_spectra(parts: Matrices) -> Spectra | None:

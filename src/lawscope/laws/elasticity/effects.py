@@ -28,12 +28,40 @@ class Effects:
     Attributes:
         relative: |Δf(x′)| / |Δf(x)|; NaN in the rows of probes that have no gradient.
         signed: ⟨Δf(x′), Δf(x)⟩ / |Δf(x)|², between −relative and relative.
-        nonlinearity: largest |Δ(η) − 2Δ(η/2)| / |Δ(η)| among the probes looked at.
+        nonlinearity: largest |Δ(η) − Δ₀(η)| / |Δ(η)| among the probes looked at, where Δ₀(η) is
+            2Δ(η/2); of a limit what the gradients say, and Δ that of f(x) alone.
     """
 
     relative: FloatArray
     signed: FloatArray
     nonlinearity: float
+
+
+def measure_limit(function: WeightFunction, changes: Tensor, looked_at: Sequence[int]) -> Effects:
+    """Return the effects of steps in the limit η → 0, Δf_c(x′) = −η⟨∇f_c(x′), ∇ℓ(x)⟩.
+
+    Args:
+        function: the network on the probes.
+        changes: the products of gradients by x, x′ and c, shape (n, n, K).
+        looked_at: probes on which a short step is taken for comparison.
+    """
+    _check_finite(changes)
+    own = changes.diagonal().T[:, :, None]  # of x by c
+    size = own.norm(dim=1, keepdim=True)
+    size = torch.where(size > 0, size, torch.nan)
+    relative = changes.norm(dim=2) / size[..., 0]
+    signed = (changes @ own)[..., 0] / size[..., 0] ** 2
+    curved = [0.0]
+    weights = _norm(function.weights)
+    for row in looked_at:
+        gradient = {n: g[0] for n, g in function.loss_gradients([row]).items()}
+        eta = SHORT * (weights or 1.0) / (_norm(gradient) or 1.0)
+        stepped = _move(function, gradient, eta)
+        sample = function.samples[row]
+        change = function.compute(stepped, sample) - function.compute(function.weights, sample)
+        if float(change.norm()):
+            curved.append(float((change[0] + eta * own[row, :, 0]).norm() / change.norm()))
+    return Effects(relative.cpu().numpy(), signed.cpu().numpy(), max(curved))
 
 
 def measure_steps(
@@ -59,11 +87,7 @@ def measure_steps(
     relative, signed, curved = list[Tensor](), list[Tensor](), [0.0]
     for row, gradient in _each_gradient(function, memory):
         length = _norm(gradient)
-        if not math.isfinite(length):
-            raise LawscopeError(
-                "The loss of a sample alone has a gradient of NaN or infinity; the loss must be "
-                "one that can be computed of a single sample, as nn.CrossEntropyLoss() is."
-            )
+        _check_finite(torch.tensor(length))
         eta = SHORT * (weights or 1.0) / (length or 1.0) if rate is None else rate
         change = _step(function, gradient, eta) - before
         if not change.isfinite().all():
@@ -91,8 +115,20 @@ def _each_gradient(function: WeightFunction, memory: int) -> Iterator[tuple[int,
             yield row, {name: gradient[place] for name, gradient in found.items()}
 
 
+def _check_finite(gradients: Tensor) -> None:
+    if not gradients.isfinite().all():
+        raise LawscopeError(
+            "The loss of a sample alone has a gradient of NaN or infinity; the loss must be one "
+            "that can be computed of a single sample, as nn.CrossEntropyLoss() is."
+        )
+
+
 def _step(function: WeightFunction, gradient: Weights, eta: float) -> Tensor:
-    return function.logits({n: w - eta * gradient[n] for n, w in function.weights.items()})
+    return function.logits(_move(function, gradient, eta))
+
+
+def _move(function: WeightFunction, gradient: Weights, eta: float) -> Weights:
+    return {n: w - eta * gradient[n] for n, w in function.weights.items()}
 
 
 def _norm(weights: Weights) -> float:

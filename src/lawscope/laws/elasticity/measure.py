@@ -14,8 +14,8 @@ from lawscope.capture.functional import WeightFunction
 from lawscope.capture.session import Loss
 from lawscope.data.batches import Batch
 from lawscope.errors import NotApplicableError
-from lawscope.laws.elasticity.effects import measure_steps
-from lawscope.laws.elasticity.kernel import compute_kernel
+from lawscope.laws.elasticity.effects import measure_limit, measure_steps
+from lawscope.laws.elasticity.kernel import multiply_gradients, normalise
 from lawscope.progress import Advance
 from lawscope.statistics.class_pairs import PairGap, compute_class_pairs, compute_pair_gap
 
@@ -81,10 +81,16 @@ def measure_probes(
         width = function.check().shape[1]
         if labels:
             function.fit_labels([int(labels[k]) for k in classes])
-        effects = measure_steps(function, rate, memory, first, advance)
         known = bool(labels) and all(0 <= label < width for label in labels)
         columns = list(labels) if known else list(range(width))
-        kernel = compute_kernel(function, columns, memory)
+        # The gradients of a logit cost about three steps.
+        if rate is None and 3 * (width - len(columns)) <= len(samples):
+            products = multiply_gradients(function, columns, memory, width, advance)
+            effects = measure_limit(function, products.changes, first)
+        else:
+            effects = measure_steps(function, rate, memory, first, advance)
+            products = multiply_gradients(function, columns, memory)
+        kernel = normalise(products.kernel)
     moved = np.isfinite(effects.relative).all(axis=1) & np.isfinite(np.diag(kernel))
     left, number, counts = np.unique(classes[moved], return_inverse=True, return_counts=True)
     enough = np.flatnonzero(counts >= 2)

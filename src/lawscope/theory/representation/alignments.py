@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,10 +12,10 @@ from scipy.stats import ortho_group
 from lawscope.arrays import FloatArray
 from lawscope.errors import LawscopeError
 from lawscope.theory.arguments import read_array, read_symmetric
-from lawscope.theory.representation.layer import read_layer, read_moment
+from lawscope.theory.representation.layer import read_change, read_layer, read_moment
+from lawscope.theory.representation.singular import Measure, SingularLayer, cosine, form_of
 from lawscope.whole_number import whole_number
 
-Measure = Literal["pearson", "cosine"]
 RELATIONS = (
     "backward RGA",
     "backward RWA",
@@ -110,19 +109,10 @@ def compute_alignments(
     """
     W, inputs, gradients = read_layer(weight, H_a, G_b)
     _check_measure(measure)
-    outputs = W @ inputs @ W.T if H_b is None else read_moment("H_b", H_b, len(W))
-    sent_back = W.T @ gradients @ W if G_a is None else read_moment("G_a", G_a, W.shape[1])
-    acting = W if change is None else _read_change(change, W)
-    found: dict[str, float] = {}
-    for side, H, G, Z in (
-        ("backward", inputs, sent_back, acting.T @ acting),
-        ("forward", outputs, gradients, acting @ acting.T),
-    ):
-        if len(Z) == 1:
-            continue
-        ones = np.ones(len(Z)) if measure == "pearson" else None
-        for name, one, other in (("RGA", H, G), ("RWA", H, Z), ("GWA", G, Z)):
-            found[f"{side} {name}"] = _align(one, other, ones)
+    outputs = None if H_b is None else read_moment("H_b", H_b, len(W))
+    sent_back = None if G_a is None else read_moment("G_a", G_a, W.shape[1])
+    layer = SingularLayer(W, None if change is None else read_change(change, W), measure)
+    found = layer.align(layer.project(inputs, gradients), outputs, sent_back)
     if not found:
         raise LawscopeError("weight is 1×1; alignments need at least 2 units on one side.")
     return found
@@ -170,25 +160,44 @@ def compute_null(
     """
     W, inputs, gradients = read_layer(weight, H_a, G_b)
     _check_measure(measure)
-    count = whole_number("draws", draws, 2, "gives no spread")
-    others = None if G_a is None else read_moment("G_a", G_a, len(inputs)) - W.T @ gradients @ W
-    rng = np.random.default_rng(whole_number("seed", seed, 0, "is negative", 2**32 - 1))
-    U, s, Vt = np.linalg.svd(W)
+    return draw_null(
+        SingularLayer(W, None if change is None else read_change(change, W), measure),
+        inputs,
+        gradients,
+        None if G_a is None else read_moment("G_a", G_a, len(inputs)),
+        draws=whole_number("draws", draws, 2, "gives no spread"),
+        seed=whole_number("seed", seed, 0, "is negative", 2**32 - 1),
+    )
+
+
+def draw_null(
+    layer: SingularLayer,
+    H_a: FloatArray,
+    G_b: FloatArray,
+    G_a: FloatArray | None,
+    *,
+    draws: int,
+    seed: int,
+) -> dict[str, tuple[float, float]]:
+    """Compute the null, as :func:`compute_null` does, of a layer whose weight is decomposed."""
+    W, U, Vt = layer.weight, layer.U, layer.Vt
+    others = None if G_a is None else G_a - W.T @ G_b @ W
+    rng = np.random.default_rng(seed)
     # W, what it has learned and the vectors of ones in the singular basis.
     S = np.zeros(W.shape)
-    np.fill_diagonal(S, s)
-    acting = S if change is None else U.T @ _read_change(change, W) @ Vt.T
+    np.fill_diagonal(S, layer.s)
+    acting = S if layer.change is None else U.T @ layer.change @ Vt.T
     Z = {"backward": acting.T @ acting, "forward": acting @ acting.T}
     ones = {"backward": Vt.sum(1), "forward": U.sum(0)}
     samples: dict[str, list[float]] = {}
-    for _ in range(count):
-        H, G = _rotate(inputs, rng), _rotate(gradients, rng)
+    for _ in range(draws):
+        H, G = _rotate(H_a, rng), _rotate(G_b, rng)
         sent_back = _pass(S.T, G) + (0 if others is None else _rotate(others, rng))
         moments = {"backward": (H, sent_back), "forward": (_pass(S, H), G)}
         for side, (one, other) in moments.items():
             if len(one) == 1:
                 continue
-            axis = ones[side] if measure == "pearson" else None
+            axis = ones[side] if layer.measure == "pearson" else None
             for name, A, B in (
                 ("RGA", one, other),
                 ("RWA", one, Z[side]),
@@ -231,18 +240,8 @@ def compute_excess(raw: float, null: float) -> float:
 
 
 def _align(A: FloatArray, B: FloatArray, axis: FloatArray | None) -> float:
-    """Compute the cosine of two matrices, for Pearson without the part along 1·1ᵀ.
-
-    ``axis`` is the vector of ones in the basis of the matrices: ⟨A, 11ᵀ⟩ = 1ᵀA1.
-    """
-    AB, AA, BB = float(np.vdot(A, B)), float(np.vdot(A, A)), float(np.vdot(B, B))
-    if axis is not None:
-        size = len(A)
-        mean_A, mean_B = float(axis @ A @ axis) / size, float(axis @ B @ axis) / size
-        AB, AA, BB = AB - mean_A * mean_B, AA - mean_A**2, BB - mean_B**2
-    if min(AA, BB) <= 0:
-        return 0.0
-    return float(np.clip(AB / math.sqrt(AA * BB), -1, 1))
+    """Compute the alignment of A and B; ``axis`` is the vector of ones in their basis."""
+    return cosine(float(np.vdot(A, B)), form_of(A, axis), form_of(B, axis))
 
 
 def _pass(S: FloatArray, moment: FloatArray) -> FloatArray:
@@ -252,19 +251,6 @@ def _pass(S: FloatArray, moment: FloatArray) -> FloatArray:
     out = np.zeros((len(S), len(S)))
     out[:rank, :rank] = s[:, None] * moment[:rank, :rank] * s
     return out
-
-
-def _read_change(change: ArrayLike, W: FloatArray) -> FloatArray:
-    """Return what W has learned, of its shape and not zero."""
-    found = read_array("change", change, 2)
-    if found.shape != W.shape:
-        raise LawscopeError(
-            f"change is {found.shape[0]}×{found.shape[1]}; it must be {W.shape[0]}×{W.shape[1]} "
-            "like weight."
-        )
-    if not found.any():
-        raise LawscopeError("change is zero: the layer has learned nothing; train it first.")
-    return found
 
 
 def _rotate(moment: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -17,6 +17,7 @@ from lawscope.theory.representation.layer import read_layer, read_moment
 # Standard deviation of ln z below which a slope against ln z says nothing.
 FLAT = 0.05
 LEAST_DIRECTIONS = 3
+CUT = 1e-3  # the smallest value in a fit, of the largest
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class SpectralFit:
 
 
 def fit_exponents(
-    weight: ArrayLike, H_a: ArrayLike, G_b: ArrayLike, *, cut: float = 1e-3
+    weight: ArrayLike, H_a: ArrayLike, G_b: ArrayLike, *, cut: float = CUT
 ) -> Exponents:
     """Fit H_a ~ z^p and G_b ~ z^q in the singular basis of W.
 
@@ -110,15 +111,19 @@ def fit_exponents(
     W, inputs, gradients = read_layer(weight, H_a, G_b)
     smallest = _read_cut(cut)
     U, s, Vt = np.linalg.svd(W, full_matrices=False)
-    z, H, G = s**2, Vt @ inputs @ Vt.T, U.T @ gradients @ U
+    return fit_projected(s**2, Vt @ inputs @ Vt.T, U.T @ gradients @ U, smallest)
+
+
+def fit_projected(z: FloatArray, H: FloatArray, G: FloatArray, cut: float = CUT) -> Exponents:
+    """Fit the exponents, as :func:`fit_exponents` does, of moments on the singular directions."""
     h, g = np.diag(H), np.diag(G)
-    kept = (z >= smallest * z[0]) & _is_positive(h) & _is_positive(g)
+    kept = (z >= cut * z[0]) & _is_positive(h) & _is_positive(g)
     count = int(kept.sum())
     if count < LEAST_DIRECTIONS:
         raise LawscopeError(
             f"{count} singular direction{'s' * (count != 1)} of {len(z)} carr"
             f"{'y' if count != 1 else 'ies'} weight, representation and gradient above "
-            f"cut={smallest:g}; exponents need at least {LEAST_DIRECTIONS}."
+            f"cut={cut:g}; exponents need at least {LEAST_DIRECTIONS}."
         )
     log_z = np.log(z[kept])
     spread = float(log_z.std())
@@ -140,7 +145,7 @@ def fit_exponents(
     )
 
 
-def fit_spectra(H: ArrayLike, G: ArrayLike, *, cut: float = 1e-3) -> SpectralFit:
+def fit_spectra(H: ArrayLike, G: ArrayLike, *, cut: float = CUT) -> SpectralFit:
     """Fit λ_H ∝ λ_G^α between two moments of the same layer and side.
 
     Args:

@@ -42,3 +42,16 @@ def read_moment(name: str, value: ArrayLike, size: int | None = None) -> FloatAr
         found = "no gradient reaches the layer" if gradient else "nothing reaches the layer"
         raise LawscopeError(f"{name} is zero: {found}; leave the layer out.")
     return moment
+
+
+def read_change(change: ArrayLike, W: FloatArray) -> FloatArray:
+    """Return what W has learned, of its shape and not zero."""
+    found = read_array("change", change, 2)
+    if found.shape != W.shape:
+        raise LawscopeError(
+            f"change is {found.shape[0]}×{found.shape[1]}; it must be {W.shape[0]}×{W.shape[1]} "
+            "like weight."
+        )
+    if not found.any():
+        raise LawscopeError("change is zero: the layer has learned nothing; train it first.")
+    return found

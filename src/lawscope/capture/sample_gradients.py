@@ -1,0 +1,219 @@
+"""Gradients of single samples from one backward pass, layer by layer.
+
+Of a layer y = W h + b a sample has the gradients Σ δ hᵀ and Σ δ over its positions, δ being the
+gradient of y: what the layer read and the gradient of what it made are enough. A convolution is
+such a layer on patches, an embedding one on tokens as rows of zeros with a one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from lawscope.capture.linear import keeps_turned
+from lawscope.capture.outputs import find_logits
+from lawscope.data.batches import Batch
+
+if TYPE_CHECKING:
+    from lawscope.capture.functional import WeightFunction, Weights
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+KNOWN = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *NORMS)
+NAMES = ("weight", "bias")
+PROVEN = 8  # samples on which it is tried
+EXACT = 1e-9  # relative difference that is rounding
+
+
+class SampleLayer:
+    """One use of a layer, on rows of single samples.
+
+    Args:
+        path: of the module.
+        module: the layer.
+        read: what came in, with a first axis of samples.
+        edge: of what it made, in the graph.
+    """
+
+    def __init__(self, path: str, module: nn.Module, read: Tensor, edge: GradientEdge) -> None:
+        self.path, self.module, self.read, self.edge = path, module, read, edge
+        self.names: set[str] = set()  # of the weights, "weight" or "bias", that gradients are of
+
+    def full(self, name: str) -> str:
+        """Return the name of a weight in the network."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def gradients(self, slope: Tensor) -> Weights:
+        """Return the gradients of each sample by full name, from the gradient of the output."""
+        return {self.full(name): self.gradient(name, slope) for name in sorted(self.names)}
+
+    def gradient(self, name: str, slope: Tensor) -> Tensor:
+        """Return the gradients of each sample of the weight or the bias."""
+        raise NotImplementedError
+
+
+class MatrixLayer(SampleLayer):
+    """A matrix W (O, I) for each of G groups, at P positions of each of n samples."""
+
+    @property
+    def rows(self) -> Tensor:
+        """What W is multiplied with, shape (n, G, P, I)."""
+        module, x = self.module, self.read
+        rows: Tensor
+        if isinstance(module, nn.Embedding):
+            rows = F.one_hot(x, module.num_embeddings).double()
+            if module.padding_idx is not None:
+                rows[..., module.padding_idx] = 0
+            return rows.reshape(len(x), 1, -1, module.num_embeddings)
+        if not isinstance(module, CONVOLUTIONS):
+            return x.reshape(len(x), 1, -1, x.shape[-1])
+        mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+        x = F.pad(x, module._reversed_padding_repeated_twice, mode)
+        kernel, dilation, stride = module.kernel_size, module.dilation, module.stride
+        if isinstance(module, nn.Conv1d):
+            x, kernel, dilation, stride = x[:, :, None], (1, *kernel), (1, *dilation), (1, *stride)
+        patches = F.unfold(x, kernel, dilation=dilation, stride=stride)
+        rows = patches.unflatten(1, (module.groups, -1)).transpose(2, 3)
+        return rows
+
+    def split(self, slope: Tensor) -> Tensor:
+        """Return the gradient of the output, shape (n, G, P, O)."""
+        if isinstance(self.module, CONVOLUTIONS):
+            maps: Tensor = slope.flatten(2).unflatten(1, (self.module.groups, -1))
+            return maps.transpose(2, 3)
+        return slope.reshape(len(slope), 1, -1, slope.shape[-1])
+
+    def gradient(self, name: str, slope: Tensor) -> Tensor:
+        slopes = self.split(slope)
+        if name == "bias":
+            return slopes.sum(dim=2).flatten(1)
+        found = slopes.transpose(2, 3) @ self.rows
+        if isinstance(self.module, nn.Embedding) or keeps_turned(self.module):
+            found = found.transpose(2, 3)
+        weight: Tensor = getattr(self.module, name)
+        return found.reshape(len(slope), *weight.shape)
+
+
+class NormLayer(SampleLayer):
+    """γ∘x̂ + β: a norm with a scale, in eval mode."""
+
+    def gradient(self, name: str, slope: Tensor) -> Tensor:
+        weight: Tensor = getattr(self.module, name)
+        if name == "weight":
+            slope = slope * self._normalise(weight)
+        first = slope.dim() - weight.dim() if isinstance(self.module, LAST_AXES) else 1
+        others = [axis for axis in range(1, slope.dim()) if not 0 <= axis - first < weight.dim()]
+        return slope.sum(dim=others) if others else slope
+
+    def _normalise(self, weight: Tensor) -> Tensor:
+        tensors = {n: t.to(self.read) for n, t in self.module.named_buffers() if t.dim()}
+        tensors["weight"] = torch.ones_like(weight, dtype=self.read.dtype)
+        if getattr(self.module, "bias", None) is not None:
+            tensors["bias"] = torch.zeros_like(weight, dtype=self.read.dtype)
+        found: Tensor = functional_call(self.module, tensors, (self.read,))
+        return found.detach()
+
+
+LAST_AXES = (nn.LayerNorm, nn.RMSNorm)  # whose weights are of the last axes, not of the channels
+
+
+class LayerRun:
+    """One run of a network on a batch, layer by layer.
+
+    Attributes:
+        batch: the samples.
+        output: the logits with their graph, as the network gives them.
+        layers: those that ran once, on rows of single samples, with weights that nothing else uses.
+        names: of the weights whose gradients they have.
+    """
+
+    def __init__(self, function: WeightFunction, batch: Batch) -> None:
+        if function.by_layer is None:
+            function.by_layer = _prove(function, batch.head(PROVEN))
+        self.batch = batch
+        self.output, layers, _ = _see_layers(function, batch)
+        for layer in layers:
+            layer.names = {name for name in NAMES if layer.full(name) in function.by_layer}
+        self.layers = [layer for layer in layers if layer.names]
+        self.names = {layer.full(name) for layer in self.layers for name in layer.names}
+
+    def slopes(self, direction: Tensor) -> list[Tensor]:
+        """Return the gradient of ⟨direction, output⟩ at the output of every layer."""
+        return _differentiate(self.output, direction, [layer.edge for layer in self.layers])
+
+
+def _see_layers(
+    function: WeightFunction, batch: Batch
+) -> tuple[Tensor, list[SampleLayer], Weights]:
+    """Run the network; return its output, the layers that ran once, and its weights as leaves."""
+    calls: dict[str, list[SampleLayer | None]] = {}
+
+    def see(path: str, module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        calls.setdefault(path, []).append(_open_layer(path, module, args, output, batch.size))
+
+    with ExitStack() as stack, torch.enable_grad():
+        for path, module in function.model.named_modules():
+            if type(module) in KNOWN or keeps_turned(module):
+                stack.callback(module.register_forward_hook(partial(see, path)).remove)
+        leaves = {n: w.detach().requires_grad_() for n, w in function.weights.items()}
+        output = find_logits(function.run(leaves, batch))
+    assert output is not None
+    once = [those[0] for those in calls.values() if len(those) == 1]
+    return output, [layer for layer in once if layer is not None], leaves
+
+
+def _prove(function: WeightFunction, batch: Batch) -> set[str]:
+    """Return the weights whose gradients, of the first sample and of all, are what layers say."""
+    output, layers, leaves = _see_layers(function, batch)
+    for layer in layers:
+        layer.names = {name for name in NAMES if layer.full(name) in leaves}
+    names = [layer.full(name) for layer in layers for name in sorted(layer.names)]
+    generator = torch.Generator().manual_seed(0)
+    mix = torch.randn(output.shape, generator=generator, dtype=torch.float64)
+    proven = set(names)
+    for samples in (1, len(mix)):
+        direction = mix.to(output)
+        direction[samples:] = 0
+        expected = _differentiate(output, direction, [leaves[name] for name in names])
+        by_name = dict(zip(names, expected, strict=True))
+        slopes = _differentiate(output, direction, [layer.edge for layer in layers])
+        for layer, slope in zip(layers, slopes, strict=True):
+            for name, gradients in layer.gradients(slope).items():
+                gap = float((gradients.sum(dim=0) - by_name[name]).norm())
+                if bool(slope[samples:].any()) or not gap <= EXACT * float(by_name[name].norm()):
+                    proven.discard(name)
+    return proven
+
+
+def _differentiate(
+    output: Tensor, direction: Tensor, there: Sequence[Tensor] | Sequence[GradientEdge]
+) -> list[Tensor]:
+    if not there:
+        return []
+    how: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
+    return [found.double() for found in torch.autograd.grad(output, there, direction, **how)]
+
+
+def _open_layer(
+    path: str, module: nn.Module, args: tuple[Any, ...], output: Any, size: int
+) -> SampleLayer | None:
+    """Return a layer that was called on rows of single samples."""
+    tensors = [t for t in (*args[:1], output) if isinstance(t, Tensor) and t.shape[:1] == (size,)]
+    if len(tensors) < 2 or not output.requires_grad:
+        return None
+    if isinstance(module, nn.Embedding) and (
+        module.max_norm is not None or module.sparse or module.scale_grad_by_freq
+    ):
+        return None
+    kind = NormLayer if isinstance(module, NORMS) else MatrixLayer
+    read = args[0].detach().to(torch.float64 if args[0].is_floating_point() else torch.int64)
+    # The edge, because what follows may overwrite the output; and a copy of the input.
+    return kind(path, module, read.clone(), get_gradient_edge(output))
