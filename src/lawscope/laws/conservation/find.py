@@ -17,6 +17,7 @@ from lawscope.capture.trace import Operation, trace
 from lawscope.checks import checked
 from lawscope.data.batches import Batch
 from lawscope.data.source import as_source
+from lawscope.laws.conservation.found import Missing, Symmetries
 from lawscope.laws.conservation.interfaces import (
     Interface,
     Network,
@@ -25,7 +26,6 @@ from lawscope.laws.conservation.interfaces import (
     name_layers,
 )
 from lawscope.laws.conservation.probe import CLOSE, Probe, without_epsilon
-from lawscope.laws.conservation.result import Missing, Symmetries
 from lawscope.laws.conservation.symmetry import Kind, Leg, Symmetry
 
 NOT_SAME = "the output changes by {:.1e}"
