@@ -281,8 +281,11 @@ class Search:
     def _keeps_statistics(self, operation: Operation) -> bool:
         """Return whether a BatchNorm divides by its running statistics, whatever comes in."""
         module = self.network.module(operation)
-        batch_norm = isinstance(module, nn.modules.batchnorm._BatchNorm)
-        return batch_norm and not module.training and module.running_mean is not None
+        return (
+            isinstance(module, nn.modules.batchnorm._BatchNorm)
+            and not module.training
+            and module.running_mean is not None
+        )
 
     def _is_row_norm(self, writer: Writer) -> bool:
         """Return whether units are those of a stream, on which norms of whole rows stand."""
