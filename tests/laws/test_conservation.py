@@ -1,11 +1,13 @@
 """Conservation as a law: charges, distance from noise equilibrium, verdict, advice, cost."""
 
 import copy
+import io
 import math
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from tests import language_models
 from tests.laws import networks_with_symmetry as nets
 from torch import nn
@@ -123,6 +125,13 @@ def test_verdict_and_advice_follow_the_scale_of_units():
     plain = ls.conservation(network(), (X, Y), LOSS)
     assert plain.verdict == "does not hold"
     assert not plain.advice
+
+
+def test_a_terminal_without_unicode_spells_the_symbols():
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Console(file=file, width=100).print(ls.conservation(network(), (X, Y), LOSS))
+    file.seek(0)
+    assert "root mean square of lambda*" in " ".join(file.read().split())
 
 
 def test_few_samples_give_no_interval_and_no_verdict():
