@@ -98,6 +98,7 @@ VALID = {
     "ChargeLedger": lambda: _trained(),
     "charges": lambda: {"model": odd_networks.plain(), "example": X},
     "collapse": lambda: {"model": odd_networks.plain(), "loader": (X, Y)},
+    "conservation": lambda: {"model": odd_networks.plain(), "loader": (X, Y), "loss": LOSS},
     "completeness": lambda: {"block": nn.Linear(3, 2), "example": X[:, :3]},
     "collapse_outlook": lambda: {"labels": Y},
     "collapse_threshold": lambda: {"counts": COUNTS},

@@ -22,11 +22,13 @@ from .laws.conservation.charges import charges as charges
 from .laws.conservation.completeness import Completeness as Completeness
 from .laws.conservation.completeness import completeness as completeness
 from .laws.conservation.find import find_symmetries as find_symmetries
+from .laws.conservation.found import Symmetries as Symmetries
+from .laws.conservation.law import conservation as conservation
 from .laws.conservation.ledger import ChargeHistory as ChargeHistory
 from .laws.conservation.ledger import ChargeLedger as ChargeLedger
 from .laws.conservation.noise import NoiseEquilibrium as NoiseEquilibrium
 from .laws.conservation.noise import noise_equilibrium as noise_equilibrium
-from .laws.conservation.result import Symmetries as Symmetries
+from .laws.conservation.result import Conservation as Conservation
 from .laws.conservation.teleport import Teleport as Teleport
 from .laws.conservation.teleport import teleport as teleport
 from .laws.elasticity.law import elasticity as elasticity

@@ -36,6 +36,11 @@ PAPERS = {
         "Hangfeng He and Weijie J. Su. A law of next-token prediction in large language models. "
         "2024. arXiv:2408.13442."
     ),
+    "noise_equilibrium": (
+        "Liu Ziyin, Mingze Wang, Hongchao Li and Lei Wu. Parameter symmetry and noise equilibrium "
+        "of stochastic gradient descent. Advances in Neural Information Processing Systems 37, "
+        "2024. arXiv:2402.07193."
+    ),
     "representation": (
         "Liu Ziyin, Isaac Chuang, Tomer Galanti and Tomaso Poggio. Formation of representations in "
         "neural networks. 2024. arXiv:2410.03006."

@@ -27,7 +27,7 @@ _HOMES = (
     "lawscope.laws.conservation.completeness",
     "lawscope.laws.conservation.ledger",
     "lawscope.laws.conservation.noise",
-    "lawscope.laws.conservation.result",
+    "lawscope.laws.conservation.found",
     "lawscope.laws.conservation.teleport",
     "lawscope.laws.report",
     "lawscope.laws.symmetry.mirror",

@@ -83,6 +83,7 @@ def test_a_loss_of_the_file_is_used_by_scan_and_a_value_left_by_training_is_not(
     assert code == 0, err
     results = json.loads(out)["results"]
     assert "elasticity" in results
+    assert results["conservation"]["charges"][0]["kind"] == "rescaling"
     assert results["symmetry"]["layers"][0]["mirror"] is not None
     left = "loss = nn.functional.cross_entropy(model(x), y)\n"
     for source in (NET, NET + left):

@@ -62,7 +62,7 @@ def test_json_is_the_only_thing_on_stdout_and_has_its_schema(lawscope, tmp_path)
     assert set(document) == {"schema", "name", "results", "skipped", "settings", "provenance"}
     assert document["schema"] == "lawscope.report/1"
     assert set(document["results"]) == {"separation", "collapse", "symmetry"}
-    assert set(document["skipped"]) == {"next_token", "elasticity", "alignment"}
+    assert set(document["skipped"]) == {"next_token", "elasticity", "alignment", "conservation"}
     law = document["results"]["separation"]
     assert law["schema"] == "lawscope.separation/2"
     assert {"stations", "values", "population", "verdict", "reason", "control"} <= set(law)

@@ -55,6 +55,7 @@ def test_a_folder_gives_summary_page_and_json(lawscope, language_models, tmp_pat
         "elasticity",
         "symmetry",
         "alignment",
+        "conservation",
     }
     assert sorted(p.name for p in (tmp_path / "lawscope-report").iterdir()) == [
         "report.html", "run.lawscope.json",

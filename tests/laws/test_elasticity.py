@@ -15,9 +15,9 @@ from lawscope.capture.functional import WeightFunction
 from lawscope.data.batches import Batch
 from lawscope.laws.elasticity.effects import measure_limit, measure_steps
 from lawscope.laws.elasticity.kernel import multiply_gradients, normalise
-from lawscope.laws.elasticity.probes import Probes
 from lawscope.laws.elasticity.recorder import ElasticityRecorder
 from lawscope.laws.elasticity.verdict import judge_elasticity
+from lawscope.laws.probes import Probes
 from lawscope.statistics.class_pairs import PairGap
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.training.recorders import LogitMeans, Records, stack_means

@@ -170,7 +170,7 @@ def test_targets_that_are_not_classes_are_said_to_be_so(kind, form, toy_law):
         assert f"{measure.__name__} needs one class per sample" in str(error.value)
         assert "argmax" not in str(error.value)
     found = ls.scan(network(rows), form(targets), loss=lambda out, _: out.square().mean())
-    assert list(found.results) == ["symmetry", "alignment", toy_law]
+    assert list(found.results) == ["symmetry", "alignment", "conservation", toy_law]
     assert all(sentence in found.skipped[law] for law in ("separation", "collapse"))
 
 

@@ -111,7 +111,11 @@ def test_batch_norm_in_training_makes_weights_scale_invariant_up_to_epsilon():
     assert len(found.of(S)) == 6
     assert all(1e-9 < one.residual < 1e-2 and "epsilon" in one.condition for one in found.of(S))
     assert odd_networks.snapshot(model) == before
-    assert not ls.find_symmetries(model, nets.images()).of(S)  # frozen statistics
+    found = ls.find_symmetries(model, nets.images())
+    assert not found.of(S)
+    refused = [one for one in found.missing if one.kind == S]
+    assert len(refused) == 6
+    assert {one.why for one in refused} == {"the norm keeps its running statistics"}
 
 
 def test_a_network_without_symmetries_says_what_was_looked_for():

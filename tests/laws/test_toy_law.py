@@ -71,7 +71,7 @@ def test_without_a_loss_it_is_skipped_with_its_reason(registered):
 def test_it_is_measured_on_data_without_labels(registered):
     batches = [x for x, _ in TOKENS.batches()]
     report = ls.scan(TOKENS.model(), batches, loss=lambda output, labels: output.square().mean())
-    assert list(report.results) == ["symmetry", "alignment", "sizes"]
+    assert list(report.results) == ["symmetry", "alignment", "conservation", "sizes"]
     assert "labels" in report.skipped["separation"]
 
 

@@ -35,6 +35,12 @@ def classifier():
     return model, cases.vectors(400).double(), cases.labels(400)
 
 
+def rescalable():
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, cases.CLASSES)).double()
+    return model, cases.vectors(1200).double(), cases.labels(1200)
+
+
 def many_classes():
     """Sixty classes, and a backbone of too few outputs to tell."""
     torch.manual_seed(0)
@@ -79,6 +85,11 @@ def alignment_numbers(found):
     ]
 
 
+def conservation_numbers(found):
+    charges = [number for one in found.charges for number in (one.rms, one.largest)]
+    return [found.samples, found.distance.value, *found.distance.interval, *charges]
+
+
 def measure_classes(rank, answers):
     model, x, y = classifier()
     # Shards of different sizes, and the first rank never meets class 3.
@@ -98,6 +109,10 @@ def measure_classes(rank, answers):
     answers["elasticity"] = elasticity_numbers(found)
     found = ls.alignment(model, list(zip(x.split(50), y.split(50), strict=True)), WEIGHTED, null=2)
     answers["alignment"] = alignment_numbers(found)
+    model, x, y = rescalable()
+    mine = (torch.arange(len(y)) < 400) == (rank == 0)
+    found = ls.conservation(model, (x[mine], y[mine]), LOSS, distributed=True)
+    answers["conservation"] = conservation_numbers(found)
     # Few classes on the first rank, many on the second: the folds are those of all classes.
     model, x, y = many_classes()
     mine = (y < 5) == (rank == 0)
@@ -211,6 +226,14 @@ def check_alignment(ranks):
         assert answers["alignment"] == pytest.approx(alone, rel=1e-6, abs=1e-9)
 
 
+def check_conservation(ranks):
+    model, x, y = rescalable()
+    alone = conservation_numbers(ls.conservation(model, (x, y), LOSS))
+    assert alone[0] == 1000
+    for answers in ranks:
+        assert answers["conservation"] == pytest.approx(alone, rel=1e-9)
+
+
 def check_text(ranks):
     ids = language_model()[1]
     for task, text in (("causal", ids), ("masked", ids[:41])):
@@ -242,6 +265,7 @@ def test_two_processes_answer_as_one(tmp_path):
     check_collapse(ranks)
     check_elasticity(ranks)
     check_alignment(ranks)
+    check_conservation(ranks)
     check_text(ranks)
     # A control that fails on one rank is left out on all.
     check_controls(ranks)

@@ -22,6 +22,7 @@ BUILT_IN = (
     "lawscope.laws.elasticity.law",
     "lawscope.laws.symmetry.law",
     "lawscope.laws.alignment.law",
+    "lawscope.laws.conservation.law",
 )
 _LAWS: dict[str, Law[Any]] = {}
 _loaded: set[str] = set()

@@ -14,7 +14,7 @@ from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many, number
 from lawscope.laws.conservation.find import find_symmetries
-from lawscope.laws.conservation.result import Symmetries
+from lawscope.laws.conservation.found import Symmetries
 from lawscope.laws.conservation.symmetry import Kind
 from lawscope.result import Result
 from lawscope.section import Bars, Section, Table

@@ -17,6 +17,7 @@ from lawscope.capture.trace import Operation, trace
 from lawscope.checks import checked
 from lawscope.data.batches import Batch
 from lawscope.data.source import as_source
+from lawscope.laws.conservation.found import Missing, Symmetries
 from lawscope.laws.conservation.interfaces import (
     Interface,
     Network,
@@ -25,7 +26,6 @@ from lawscope.laws.conservation.interfaces import (
     name_layers,
 )
 from lawscope.laws.conservation.probe import CLOSE, Probe, without_epsilon
-from lawscope.laws.conservation.result import Missing, Symmetries
 from lawscope.laws.conservation.symmetry import Kind, Leg, Symmetry
 
 NOT_SAME = "the output changes by {:.1e}"
@@ -61,13 +61,17 @@ def find_symmetries(model: nn.Module, example: Any, *, mode: Mode = "eval") -> S
         >>> print(find_symmetries(net, torch.randn(3, 4)))
         4 symmetries: 1 rescaling, 2 translations and 1 permutation
     """
-    session = Session(model, as_source(example), mode=mode)
-    return session.look(lambda network, batch: _find(network, batch, mode))
+    return find_in(Session(model, as_source(example), mode=mode))
 
 
-def _find(model: nn.Module, batch: Batch, mode: str) -> Symmetries:
-    seen = trace(model, batch.head(batch.size))
-    return Search(Network(model, seen), Probe(model, batch), model).run(mode)
+def find_in(session: Session) -> Symmetries:
+    """Find the symmetries of the network in a session, with a few samples of its data."""
+
+    def find(model: nn.Module, batch: Batch) -> Symmetries:
+        seen = trace(model, batch.head(batch.size))
+        return Search(Network(model, seen), Probe(model, batch), model).run(session.mode)
+
+    return session.look(find)
 
 
 @dataclass(eq=False)
@@ -274,6 +278,15 @@ class Search:
     def _is_batch_norm(self, operation: Operation) -> bool:
         return isinstance(self.network.module(operation), nn.modules.batchnorm._BatchNorm)
 
+    def _keeps_statistics(self, operation: Operation) -> bool:
+        """Return whether a BatchNorm divides by its running statistics, whatever comes in."""
+        module = self.network.module(operation)
+        return (
+            isinstance(module, nn.modules.batchnorm._BatchNorm)
+            and not module.training
+            and module.running_mean is not None
+        )
+
     def _is_row_norm(self, writer: Writer) -> bool:
         """Return whether units are those of a stream, on which norms of whole rows stand."""
         operation = self.network.operations[writer.operation]
@@ -306,7 +319,10 @@ class Search:
                 continue
             per_unit = self._is_batch_norm(readers[0])
             names = name_layers(r.path for r in readers)
-            if len(interface.writers) == 1:
+            if any(map(self._keeps_statistics, readers)):
+                where = f"{interface.name} → {names}"
+                self.miss("scale invariance", where, "the norm keeps its running statistics")
+            elif len(interface.writers) == 1:
                 (writer,) = interface.writers
                 legs, units = writer.legs, writer.units
                 if not per_unit:

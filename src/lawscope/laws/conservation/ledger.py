@@ -18,7 +18,7 @@ from lawscope.errors import LawscopeError
 from lawscope.formatting import many, number
 from lawscope.laws.conservation.charges import check_fits
 from lawscope.laws.conservation.find import EPSILON, find_symmetries
-from lawscope.laws.conservation.result import Symmetries
+from lawscope.laws.conservation.found import Symmetries
 from lawscope.laws.conservation.symmetry import Symmetry
 from lawscope.result import Result
 from lawscope.section import Lines, Section, Table

@@ -1,129 +1,111 @@
-"""What was found: symmetries with their parameters, and what was looked for in vain."""
+"""What a measurement of conservation says: charges, and the distance from noise equilibrium."""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from lawscope.formatting import join_words, many, number
-from lawscope.laws.conservation.symmetry import KINDS, Kind, Symmetry
-from lawscope.result import Result
-from lawscope.section import Bars, Section, Table
+from lawscope.formatting import fixed, many
+from lawscope.laws.base import LawResult
+from lawscope.laws.conservation.distance import Distance
+from lawscope.laws.conservation.found import Missing
+from lawscope.laws.conservation.symmetry import Kind
+from lawscope.section import Section
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EXPLAINED = {
-    "rescaling": "Rescaling: a unit's incoming weights times c, its outgoing ones over c.",
-    "double rotation": "Double rotation: any invertible matrix between two linear maps.",
-    "scale invariance": "Scale invariance: weights in front of a norm, times c.",
-    "translation": "Translation: the same is added to weights, and taken from others or from none.",
-    "sign flip": "Sign flip: a unit's incoming and outgoing weights, times −1.",
-    "permutation": "Permutation: units change places; it is discrete, and has no charge.",
-}
 
-
-@dataclass(frozen=True)
-class Missing:
-    """A symmetry that was looked for and not found.
+@dataclass(frozen=True, eq=False)
+class Conserved:
+    """The charge of one continuous symmetry.
 
     Attributes:
-        kind: which.
-        where: at which layers.
-        why: what stands against it.
+        kind: of the symmetry.
+        where: between which layers.
+        numbers: how many numbers the charge is; :func:`lawscope.charges` has them all.
+        rms: their root mean square.
+        largest: of their absolute values.
+        size: |θ|² of the parameters in it, to compare with.
+        condition: of the symmetry.
+        conserved: whether gradient flow conserves it: all parameters take gradients.
+        distance: of its units from noise equilibrium; None of other kinds than rescalings, and
+            where it was not measured.
     """
 
     kind: Kind
     where: str
-    why: str
+    numbers: int
+    rms: float
+    largest: float
+    size: float
+    condition: str
+    conserved: bool
+    distance: Distance | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Symmetries(Result):
-    """Symmetries of a network, each verified in float64.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Conservation(LawResult):
+    """The charges of a network, and how far its scales are from where gradient noise drives them.
 
     Attributes:
-        found: the symmetries, in the order the data meets them.
+        charges: one for every continuous symmetry, in the order the data meets the layers.
         missing: what was looked for and not found, with the reason.
-        mode: in which the network was run, "eval" or "train".
-        layers: how many layers of the network write units.
+        distance: of the units of all rescalings from noise equilibrium; None where it was not
+            measured.
+        unmeasured: why not.
+        samples: whose gradients were measured.
     """
 
-    schema: ClassVar[str] = "lawscope.symmetries/1"
-    found: tuple[Symmetry, ...]
+    schema: ClassVar[str] = "lawscope.conservation/1"
+    charges: tuple[Conserved, ...]
     missing: tuple[Missing, ...]
-    mode: str
-    layers: int
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def of(self, kind: Kind) -> tuple[Symmetry, ...]:
-        """Return the symmetries of one kind."""
-        return tuple(one for one in self.found if one.kind == kind)
+    distance: Distance | None
+    unmeasured: str
+    samples: int
+    control: Conservation | None = None
 
     @property
-    def continuous(self) -> tuple[Symmetry, ...]:
-        """The symmetries that have a charge."""
-        return tuple(one for one in self.found if one.continuous)
+    def numbers(self) -> int:
+        """How many numbers gradient flow conserves; some may depend on others."""
+        return sum(one.numbers for one in self.charges if one.conserved)
 
     def table(self) -> pd.DataFrame:
-        """Return one row per symmetry."""
+        """Return one row per charge, with the distance of its units from noise equilibrium."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {
-                "kind": [one.kind for one in self.found],
-                "where": [one.where for one in self.found],
-                "units": [one.units for one in self.found],
-                "charges": [one.charges for one in self.found],
-                "parameters": [", ".join(one.parameters) for one in self.found],
-                "residual": [one.residual for one in self.found],
-                "condition": [one.condition for one in self.found],
-                "trainable": [one.trainable for one in self.found],
-            }
-        )
+        rows = []
+        for one in self.charges:
+            away = one.distance
+            low, high = (math.nan, math.nan) if away is None else away.interval
+            rows.append(
+                {
+                    "kind": one.kind,
+                    "where": one.where,
+                    "numbers": one.numbers,
+                    "rms": one.rms,
+                    "largest": one.largest,
+                    "size": one.size,
+                    "conserved": one.conserved,
+                    "condition": one.condition,
+                    "distance": math.nan if away is None else away.value,
+                    "low": low,
+                    "high": high,
+                    "measured": 0 if away is None else away.measured,
+                    "dead": 0 if away is None else away.dead,
+                }
+            )
+        return pd.DataFrame(rows)
 
     def section(self) -> Section:
-        counts = Counter(one.kind for one in self.found)
-        kinds = [kind for kind in KINDS if counts[kind]]
-        bars = Bars(
-            "Symmetries by kind",
-            kinds,
-            np.array([counts[kind] for kind in kinds], dtype=np.float64),
-            notes=[str(counts[kind]) for kind in kinds],
-        )
-        rows = [
-            [one.kind, one.where, one.condition, str(one.units), number(one.residual)]
-            for one in self.found
-        ]
-        columns = ["kind", "where", "condition", "units", "residual"]
-        tables = [Table("Symmetries", columns, rows, words=3, main=True)] if rows else []
-        absent = [[one.kind, one.where, one.why] for one in self.missing]
-        if absent:
-            columns = ["kind", "where", "why"]
-            tables.append(Table("Not found", columns, absent, words=3, main=not rows))
-        frozen = [one.where for one in self.found if one.continuous and not one.trainable]
-        findings = [
-            f"The charge of {where} is not conserved: a part is frozen." for where in frozen
-        ]
-        return Section(
-            title="Symmetries",
-            headline=str(self),
-            facts=[many(self.layers, "layer"), f"{self.mode} mode"],
-            charts=[bars] if kinds else [],
-            tables=tables,
-            findings=findings,
-            about=[EXPLAINED[kind] for kind in kinds],
-        )
+        from lawscope.laws.conservation.section import section_of
+
+        return section_of(self)
 
     def __str__(self) -> str:
-        if not self.found:
-            sought = join_words([f"{kind}s".replace("invariances", "invariance") for kind in KINDS])
-            return f"no symmetry found (looked for {sought})"
-        counts = Counter(one.kind for one in self.found)
-        parts = [many(counts[kind], kind) for kind in KINDS if counts[kind]]
-        return f"{many(len(self.found), 'symmetry')}: {join_words(parts)}"
+        away = "not measured" if self.distance is None else fixed(self.distance.value, 2)
+        return (
+            f"conservation: {many(len(self.charges), 'charge')} with "
+            f"{many(self.numbers, 'conserved number')}; distance from noise equilibrium {away}"
+        )

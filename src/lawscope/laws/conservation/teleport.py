@@ -22,8 +22,8 @@ from lawscope.formatting import many, name_some, number
 from lawscope.laws.conservation.charges import check_fits
 from lawscope.laws.conservation.descent import Descent, Landscape
 from lawscope.laws.conservation.find import find_symmetries
+from lawscope.laws.conservation.found import Symmetries
 from lawscope.laws.conservation.noise import per_sample_gradients
-from lawscope.laws.conservation.result import Symmetries
 from lawscope.laws.conservation.steepest import climb
 from lawscope.laws.conservation.symmetry import Symmetry
 from lawscope.result import Result

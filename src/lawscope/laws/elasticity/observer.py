@@ -19,10 +19,10 @@ from lawscope.formatting import many, name_some, percent
 from lawscope.laws.base import LawObserver
 from lawscope.laws.classes import ClassLabels, class_names_of
 from lawscope.laws.elasticity.measure import Measured, measure_probes
-from lawscope.laws.elasticity.probes import Probes
 from lawscope.laws.elasticity.result import Elasticity
 from lawscope.laws.elasticity.verdict import judge_elasticity
 from lawscope.laws.learned import AnswerCount
+from lawscope.laws.probes import Probes
 from lawscope.progress import progress
 from lawscope.statistics.distributed import gathered, merges_ranks
 

@@ -15,7 +15,7 @@ from lawscope.capture.functional import join, split
 from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError
 from lawscope.laws.elasticity.measure import measure_probes
-from lawscope.laws.elasticity.probes import Probes
+from lawscope.laws.probes import Probes
 from lawscope.training.recorders import Recorder
 from lawscope.whole_number import whole_number
 
