@@ -153,7 +153,11 @@ def noise_equilibrium(
     known = rescalings_of(model, found)
     sides: list[list[Tensor]] = [[] for _ in known]
     for gradients in per_sample_gradients(model, source, loss):
-        squares = {name: value.square_() for name, value in gradients.items()}
+        # In place, but for those of unused weights: one zero that stands for all.
+        squares = {
+            name: value.square_() if value.is_contiguous() else value.square()
+            for name, value in gradients.items()
+        }
         for rows, one in zip(sides, known, strict=True):
             rows.append(_sides(one, squares))
     places = [

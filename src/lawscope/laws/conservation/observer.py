@@ -66,7 +66,9 @@ class ConservationObserver(LawObserver[Conservation]):
         try:
             self.symmetries = find_in(session)
         except LawscopeError as error:
-            raise NotApplicableError(str(error)) from error
+            raise NotApplicableError(
+                f"Symmetries are looked for in double precision on a few samples. {error}"
+            ) from error
         _check_continuous(self.symmetries)
         self.unmeasured = self._refuse()
         sample = sum(t.numel() * t.element_size() for t in session.example.inputs)
