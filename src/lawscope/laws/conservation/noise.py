@@ -167,13 +167,13 @@ def noise_equilibrium(
 
 
 def rescalings_of(model: nn.Module, found: Symmetries) -> list[Symmetry]:
-    """Return the rescalings of a network whose parameters all take gradients."""
+    """Return the rescalings that noise drives: of parameters that all take gradients."""
     check_fits(found, dict(unwrap(model).named_parameters()))
-    known = [one for one in found.of("rescaling") if one.trainable]
+    known = list(found.rescalings)
     if not known:
         raise LawscopeError(
-            f"The network has no rescaling whose parameters take gradients ({found}); noise has "
-            "nothing to drive."
+            f"The network has no rescaling whose parameters take gradients, or only behind powers "
+            f"({found}); noise has nothing to drive."
         )
     return known
 
