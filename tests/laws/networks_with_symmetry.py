@@ -30,6 +30,18 @@ def mlp():
     return nn.Sequential(*layers, nn.Linear(7, 3))
 
 
+class Powers(nn.Module):
+    """Squared ReLU, as in Primer and RWKV, a cube and a power that is not whole."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(4))
+
+    def forward(self, x):
+        a, b, c, d = self.layers
+        return d(c(b(a(x).relu().square()) ** 3).relu() ** 1.5)
+
+
 def vgg():
     first = nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)
     second = nn.Conv2d(4, 5, 3, padding=1), nn.LeakyReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()

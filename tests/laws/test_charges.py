@@ -52,6 +52,16 @@ def test_charges_are_the_formulas():
     assert found["translation", "5.weight → softmax"] == pytest.approx(sums, abs=1e-6)
 
 
+def test_the_recursion_is_exact_behind_powers():
+    torch.manual_seed(0)
+    model = nets.Powers().double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=0.1)
+    history = train(model, optimizer, symmetries=ls.find_symmetries(model, X))
+    assert sum("rescaling" in name for name in history.names) == 2
+    assert history.exact
+    assert history.drift[-1].max() > 1e-3
+
+
 def train(model, optimizer, steps=60, every=7, symmetries=None, x=X):
     generator = torch.Generator().manual_seed(0)
     with ls.ChargeLedger(model, optimizer, every=every, symmetries=symmetries) as ledger:

@@ -297,3 +297,10 @@ def test_beside_laws_of_text_it_is_left_out():
     text = [{"input_ids": ids} for ids in language_models.token_batches(batches=2)]
     report = ls.scan(model, text, loss=LOSS, settings={"alignment": {"null": 2}})
     assert "measure it alone" in report.skipped["conservation"]
+
+
+def test_a_parameter_that_nothing_reads_is_no_obstacle():
+    model = network()
+    expected = ls.conservation(model, (X, Y), LOSS).distance
+    model[1].unused = nn.Parameter(torch.ones(3))
+    assert ls.conservation(model, (X, Y), LOSS).distance == expected

@@ -31,6 +31,7 @@ CASES = {
     # Rows of the head, and the layer of the features as a whole.
     "cosine": (nets.Cosine, nets.inputs, {S: 2, P: 1}),
     "parallel": (nets.Parallel, nets.inputs, {F: 1, P: 1, T: 3}),
+    "powers": (nets.Powers, nets.inputs, {R: 2, P: 3, **HEAD}),
     "low rank": (nets.LowRank, nets.inputs, {D: 1, P: 1, **HEAD}),
     "gated": (nets.Gated, nets.inputs, {R: 1, P: 1, **HEAD}),  # up-down; not gate-down
     "fused gate": (nets.FusedGate, nets.inputs, {R: 2, P: 1, **HEAD}),
@@ -75,6 +76,21 @@ def test_parameters_are_named_and_reasons_given():
     assert (R, "2 → 4", "tanh is not homogeneous") in [
         (one.kind, one.where, one.why) for one in found.missing
     ]
+
+
+def test_the_charge_behind_a_power_counts_outgoing_weights_as_often():
+    model, example, _ = made("powers")
+    found = ls.find_symmetries(model, example)
+    square, cube = found.of(R)
+    assert [min(leg.sign for leg in one.legs) for one in (square, cube)] == [-2, -3]
+    assert "degree 2" in square.condition
+    assert not found.rescalings
+    a, b, *_ = model.layers
+    w, bias, u = (p.detach().double() for p in (a.weight, a.bias, b.weight))
+    by_hand = w.square().sum(1) + bias.square() - 2 * u.square().sum(0)
+    charge = ls.charges(model, example).charges[0]
+    assert charge.values == pytest.approx(by_hand.numpy(), abs=1e-6)
+    assert any("power" in one.why for one in found.missing if one.kind == R)
 
 
 def test_the_group_reaches_all_parameters_it_needs_in_a_concatenation():

@@ -34,6 +34,8 @@ NORMALISES = frozenset(
     {"normalize", "norm", "vector_norm", "linalg_norm", "linalg_vector_norm", "cosine_similarity"}
 )
 EPSILON = "up to the norm's epsilon"
+POWERS = frozenset({"pow", "square"})
+DEGREES = (1, 2, 3)
 
 
 @checked
@@ -156,7 +158,8 @@ class Search:
         """Try to turn, scale, flip and permute units that nothing multiplies."""
         rotations, scalings, flips, permutations = ([], [], [], [])
         moved: set[Interface] = set()
-        for place in self._places(interfaces):
+        places = self._places(interfaces)
+        for place in places:
             one = Symmetry("rescaling", place.name, place.legs, place.units)
             homes = [self.homes[writer] for writer in place.writers]
             permutations += self._permute(homes, one.where, moved)
@@ -171,13 +174,23 @@ class Search:
         failed = self.keep(rotations, "")
         turned = {one.where for one in rotations} - {one.where for one in failed}
         scalings += [replace(one, kind="rescaling") for one in failed]
-        failed = self.keep(scalings, NOT_SAME)
+        self._try_scalings(scalings, places)
         self._try_flips(flips)
         for interface in interfaces:
             if interface not in moved and not interface.pinned:
                 permutations += self._permute([interface], self._name(interface), moved)
         # A turned interface has permutations among its rotations.
         self.keep([p for p in permutations if p.where not in turned], NOT_SAME)
+
+    def _try_scalings(self, candidates: Sequence[Symmetry], places: Sequence[Place]) -> None:
+        """Try to scale units; behind a k-th power by c and c⁻ᵏ."""
+        raised = {p.name for p in places if any(w.functions & POWERS for w in p.writers)}
+        self.keep([one for one in candidates if one.where not in raised], NOT_SAME)
+        left = [one for one in candidates if one.where in raised]
+        for degree in DEGREES:
+            left = self.keep([_raise(one, degree) for one in left], "")
+        for one in left:
+            self.miss(one.kind, one.where, "a power that is no whole one up to 3")
 
     def _try_flips(self, candidates: Sequence[tuple[Symmetry, frozenset[str]]]) -> None:
         """Try sign flips; of places with the same activations the first speaks for the others."""
@@ -576,6 +589,13 @@ def _heads(
         condition = "per rotary pair" if rotary else ""
         name = f"{where} (head {head})" if few > h else where
         yield Symmetry(kind, name, tuple(legs), h // block, condition=condition)
+
+
+def _raise(one: Symmetry, degree: int) -> Symmetry:
+    """Return the rescaling of units whose function is homogeneous of a degree."""
+    legs = tuple(leg if leg.sign > 0 else replace(leg, sign=-degree) for leg in one.legs)
+    condition = "" if degree == 1 else f"degree {degree}: outgoing weights count {degree} times"
+    return replace(one, legs=legs, condition=condition)
 
 
 def _place(leg: Leg, start: int, stride: int, block: int, step: int) -> Leg:

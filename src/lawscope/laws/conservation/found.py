@@ -70,6 +70,15 @@ class Symmetries(Result):
         """The symmetries that have a charge."""
         return tuple(one for one in self.found if one.continuous)
 
+    @property
+    def rescalings(self) -> tuple[Symmetry, ...]:
+        """Trained rescalings that scale both sides alike: not those behind powers."""
+        return tuple(
+            one
+            for one in self.of("rescaling")
+            if one.trainable and all(abs(leg.sign) == 1 for leg in one.legs)
+        )
+
     def table(self) -> pd.DataFrame:
         """Return one row per symmetry."""
         import pandas as pd

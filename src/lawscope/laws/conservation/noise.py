@@ -153,7 +153,11 @@ def noise_equilibrium(
     known = rescalings_of(model, found)
     sides: list[list[Tensor]] = [[] for _ in known]
     for gradients in per_sample_gradients(model, source, loss):
-        squares = {name: value.square_() for name, value in gradients.items()}
+        # In place, but for those of unused weights: one zero that stands for all.
+        squares = {
+            name: value.square_() if value.is_contiguous() else value.square()
+            for name, value in gradients.items()
+        }
         for rows, one in zip(sides, known, strict=True):
             rows.append(_sides(one, squares))
     places = [
@@ -163,13 +167,13 @@ def noise_equilibrium(
 
 
 def rescalings_of(model: nn.Module, found: Symmetries) -> list[Symmetry]:
-    """Return the rescalings of a network whose parameters all take gradients."""
+    """Return the rescalings that noise drives: of parameters that all take gradients."""
     check_fits(found, dict(unwrap(model).named_parameters()))
-    known = [one for one in found.of("rescaling") if one.trainable]
+    known = list(found.rescalings)
     if not known:
         raise LawscopeError(
-            f"The network has no rescaling whose parameters take gradients ({found}); noise has "
-            "nothing to drive."
+            f"The network has no rescaling whose parameters take gradients, or only behind powers "
+            f"({found}); noise has nothing to drive."
         )
     return known
 

@@ -22,7 +22,6 @@ from lawscope.data.batches import Batch, as_raw
 from lawscope.errors import LawscopeError, NotApplicableError
 from lawscope.formatting import count, join_words
 from lawscope.laws.base import LawObserver
-from lawscope.laws.conservation.charges import Charges
 from lawscope.laws.conservation.charges import charges as compute_charges
 from lawscope.laws.conservation.distance import distance_of
 from lawscope.laws.conservation.find import SOFTMAX, find_in
@@ -66,7 +65,9 @@ class ConservationObserver(LawObserver[Conservation]):
         try:
             self.symmetries = find_in(session)
         except LawscopeError as error:
-            raise NotApplicableError(str(error)) from error
+            raise NotApplicableError(
+                f"Symmetries are looked for in double precision on a few samples. {error}"
+            ) from error
         _check_continuous(self.symmetries)
         self.unmeasured = self._refuse()
         sample = sum(t.numel() * t.element_size() for t in session.example.inputs)
@@ -85,10 +86,10 @@ class ConservationObserver(LawObserver[Conservation]):
 
     def _refuse(self) -> str:
         """Return why the distance from noise equilibrium is not measured, if it is not."""
-        if not any(one.trainable for one in self.symmetries.of("rescaling")):
+        if not self.symmetries.rescalings:
             return (
-                f"the network has no rescaling that is trained ({self.symmetries}), so that noise "
-                "drives no scale"
+                "the network has no rescaling that is trained, or only behind powers "
+                f"({self.symmetries}), so that noise drives no scale"
             )
         work = self.session.look(count_multiplications)
         if self.settings.samples is None and SAMPLES * work > MOST_WORK:
@@ -135,7 +136,7 @@ class ConservationObserver(LawObserver[Conservation]):
         samples = len(self._samples()) if places else 0
         verdict, reason = judge(distance, samples, unmeasured)
         return Conservation(
-            charges=_describe(compute_charges(model, symmetries=symmetries), places),
+            charges=_describe(model, symmetries, places),
             missing=symmetries.missing,
             distance=distance,
             unmeasured=unmeasured,
@@ -234,22 +235,23 @@ def _check_continuous(symmetries: Symmetries) -> None:
     )
 
 
-def _describe(found: Charges, places: Sequence[Equilibrium]) -> tuple[Conserved, ...]:
-    """Return what is shown of charges, and where noise drives each rescaling that is trained."""
-    each = iter(places)
+def _describe(
+    model: nn.Module, symmetries: Symmetries, places: Sequence[Equilibrium]
+) -> tuple[Conserved, ...]:
+    """Return what is shown of charges, and where noise drives each rescaling."""
+    driven = dict(zip(symmetries.rescalings, places, strict=True)) if places else {}
+    found = compute_charges(model, symmetries=symmetries).charges
     return tuple(
         Conserved(
-            kind=one.kind,
-            where=one.where,
-            numbers=one.values.size,
-            rms=float(np.sqrt(np.mean(one.values**2))),
-            largest=float(np.abs(one.values).max()),
-            size=one.size,
-            condition=one.condition,
-            conserved=one.conserved,
-            distance=distance_of([next(each)])
-            if places and one.kind == "rescaling" and one.conserved
-            else None,
+            kind=charge.kind,
+            where=charge.where,
+            numbers=charge.values.size,
+            rms=float(np.sqrt(np.mean(charge.values**2))),
+            largest=float(np.abs(charge.values).max()),
+            size=charge.size,
+            condition=charge.condition,
+            conserved=charge.conserved,
+            distance=distance_of([driven[one]]) if one in driven else None,
         )
-        for one in found.charges
+        for one, charge in zip(symmetries.continuous, found, strict=True)
     )

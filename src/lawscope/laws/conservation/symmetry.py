@@ -39,7 +39,8 @@ class Leg:
         block: entries of one unit.
         step: from one entry of a unit to the next.
         sign: +1 where M becomes T M, as in rows that write a unit; −1 where it becomes T⁻ᵀ M, as in
-            columns that read it. The charge counts M with this sign.
+            columns that read it. The charge counts M with this sign. −k where M becomes T⁻ᵏ M, as
+            behind a k-th power.
     """
 
     parameter: str
@@ -180,6 +181,7 @@ class Symmetry:
                 changed = rows[element]
             else:
                 t = element if leg.sign > 0 else inverse
+                t = t if leg.sign >= -1 else t**-leg.sign  # of a rescaling, a diagonal
                 changed = t[:, None] * rows if t.dim() == 1 else t @ rows
             leg.write(value, self.units, changed)
 

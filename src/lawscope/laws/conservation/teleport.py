@@ -249,7 +249,8 @@ def _choose(model: nn.Module, found: Symmetries, target: Target) -> list[Symmetr
     """Return the symmetries to move along, all of whose parameters take gradients."""
     check_fits(found, dict(unwrap(model).named_parameters()))
     kinds = ("rescaling",) if target == "steepest" else ("rescaling", "double rotation")
-    known = [one for one in found.found if one.kind in kinds and one.trainable]
+    wanted = {*found.rescalings, *(one for one in found.of("double rotation") if one.trainable)}
+    known = [one for one in found.found if one.kind in kinds and one in wanted]
     if not known:
         raise LawscopeError(
             f"The network has no {' and no '.join(kinds)} whose parameters take gradients "
