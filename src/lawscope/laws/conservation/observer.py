@@ -113,7 +113,10 @@ class ConservationObserver(LawObserver[Conservation]):
         precision = torch.promote_types(logits.dtype, torch.float32)
         with torch.enable_grad():
             leaf = logits.detach().to(precision, copy=True).requires_grad_()
-            (gradient,) = torch.autograd.grad(compute_loss(loss, leaf, self.batch), leaf)
+            try:
+                (gradient,) = torch.autograd.grad(compute_loss(loss, leaf, self.batch), leaf)
+            except LawscopeError as error:
+                raise NotApplicableError(str(error)) from error
         return bool(gradient.sum(-1).norm() > SUM * gradient.norm())
 
     def end_pass(self) -> None:
