@@ -291,6 +291,18 @@ def test_the_network_is_left_as_found_also_where_the_loss_cannot_be_computed_of_
     assert model.training
 
 
+def test_a_network_that_cannot_compute_gradients_of_single_samples_keeps_its_charges():
+    class Fussy(nn.Sequential):
+        def forward(self, x):
+            if torch.is_grad_enabled():
+                raise ValueError("only for evaluation")
+            return super().forward(x)
+
+    found = ls.conservation(Fussy(*network()), (X, Y), LOSS)
+    assert len(found.charges) == 4
+    assert "The network raised ValueError: only for evaluation" in found.reason
+
+
 @pytest.mark.filterwarnings("ignore::lawscope.LawscopeWarning")
 def test_beside_laws_of_text_it_is_left_out():
     model = language_models.build("gpt2")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from lawscope.capture.functional import join
 from lawscope.capture.outputs import find_logits
 from lawscope.capture.restore import sharded_modules
-from lawscope.capture.session import Session, compute_loss
+from lawscope.capture.session import Session, compute_loss, explain_errors
 from lawscope.capture.trace import trace
 from lawscope.data.batches import Batch, as_raw
 from lawscope.errors import LawscopeError, NotApplicableError
@@ -187,9 +187,10 @@ class ConservationObserver(LawObserver[Conservation]):
                         yield as_raw(batch)
                         advance(batch.size)
 
-                found = noise_equilibrium(
-                    self.session.model, batches(), self.session.loss, symmetries=symmetries
-                )
+                with explain_errors("network", tuple(samples[0].main.shape)):
+                    found = noise_equilibrium(
+                        self.session.model, batches(), self.session.loss, symmetries=symmetries
+                    )
         except LawscopeError as error:
             return (), f"the distance from noise equilibrium was not measured. {error}"
         return found.places, ""
