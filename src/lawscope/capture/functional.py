@@ -168,9 +168,11 @@ class WeightFunction:
             slopes = run.slopes(self.loss_slopes(run.output, batch))
             for layer, slope in zip(run.layers, slopes, strict=True):
                 found |= layer.gradients(slope)
-        rest = {name: weight for name, weight in self.weights.items() if name not in found}
+        rest = [name for name in self.weights if name not in found]
         if rest:
-            found |= self._each(self.loss_of, rest, batch)
+            # One that layers have goes along: the loss depends on it, if on none of the rest.
+            weights = {name: self.weights[name] for name in [*rest, *list(found)[:1]]}
+            found = self._each(self.loss_of, weights, batch) | found
         return {name: found[name] for name in self.weights}
 
     def loss_slopes(self, output: Tensor, batch: Batch) -> Tensor:
