@@ -113,7 +113,11 @@ class ConservationObserver(LawObserver[Conservation]):
         precision = torch.promote_types(logits.dtype, torch.float32)
         with torch.enable_grad():
             leaf = logits.detach().to(precision, copy=True).requires_grad_()
-            (gradient,) = torch.autograd.grad(compute_loss(loss, leaf, self.batch), leaf)
+            try:
+                value = compute_loss(loss, leaf, self.batch)
+            except LawscopeError as error:  # the other laws may do without
+                raise NotApplicableError(str(error)) from error
+            (gradient,) = torch.autograd.grad(value, leaf)
         return bool(gradient.sum(-1).norm() > SUM * gradient.norm())
 
     def end_pass(self) -> None:
