@@ -114,9 +114,10 @@ class ConservationObserver(LawObserver[Conservation]):
         with torch.enable_grad():
             leaf = logits.detach().to(precision, copy=True).requires_grad_()
             try:
-                (gradient,) = torch.autograd.grad(compute_loss(loss, leaf, self.batch), leaf)
-            except LawscopeError as error:
+                value = compute_loss(loss, leaf, self.batch)
+            except LawscopeError as error:  # the other laws may do without
                 raise NotApplicableError(str(error)) from error
+            (gradient,) = torch.autograd.grad(value, leaf)
         return bool(gradient.sum(-1).norm() > SUM * gradient.norm())
 
     def end_pass(self) -> None:
