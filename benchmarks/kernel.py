@@ -13,7 +13,7 @@ from benchmarks.row import Row, at_least, interleaved
 from lawscope.arrays import FloatArray
 from lawscope.capture.functional import WeightFunction
 from lawscope.data.batches import Batch
-from lawscope.laws.elasticity.kernel import compute_kernel
+from lawscope.laws.elasticity.kernel import multiply_gradients, normalise
 
 PROBES, CLASSES, REPEATS, BAR = 80, 10, 5, 5.0
 
@@ -54,7 +54,7 @@ def rows() -> Iterator[Row]:
         def ours(model: nn.Module = model, x: Tensor = x) -> FloatArray:
             function = WeightFunction(model, [Batch((row,), {}, None) for row in x.split(1)])
             with function.running():
-                return compute_kernel(function, range(CLASSES))
+                return normalise(multiply_gradients(function, range(CLASSES)).kernel)
 
         def theirs(model: nn.Module = double, x: Tensor = inputs) -> FloatArray:
             return loop(model, x)

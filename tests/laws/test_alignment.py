@@ -146,6 +146,26 @@ def test_a_text_without_labels_has_the_next_tokens_as_labels():
             assert one.raw == two.raw
 
 
+@pytest.mark.filterwarnings("ignore::lawscope.LawscopeWarning")
+def test_labels_that_are_tokens_need_scores_of_tokens_and_a_loss_of_them():
+    ids = torch.randint(1, language_models.VOCABULARY, (8, 6))
+    batches = [{"input_ids": ids, "labels": ids}]
+    model = language_models.build("gpt2")
+
+    def shifted(scores, tokens):
+        return F.cross_entropy(scores[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+
+    with pytest.raises(ls.LawscopeError, match=r"tokens that follow \(n,\), already shifted"):
+        ls.scan(model, batches, loss=shifted)
+    assert "alignment" in ls.scan(model, batches, loss=F.cross_entropy).results
+    pooled = cases.Net(
+        lambda net, input_ids: net.head(net.words(input_ids).mean(dim=1)),
+        words=nn.Embedding(language_models.VOCABULARY, 5), head=nn.Linear(5, 3),
+    )  # fmt: skip
+    with pytest.raises(ls.LawscopeError, match=r"one for each position \(8, 6\), .* \(8, 3\)"):
+        ls.scan(pooled, batches, loss=F.cross_entropy)
+
+
 def test_an_output_may_be_one_number_for_each_sample():
     model, (x, y) = nn.Sequential(*mlp()[:3], nn.Linear(7, 1).double(), nn.Flatten(0)), vectors()
     y, loss = (y > 1).double(), nn.BCEWithLogitsLoss()

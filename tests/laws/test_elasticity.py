@@ -13,6 +13,7 @@ from torch.nn import functional as F
 import lawscope as ls
 from lawscope.capture.functional import WeightFunction
 from lawscope.data.batches import Batch
+from lawscope.laws.elasticity import observer
 from lawscope.laws.elasticity.effects import measure_limit, measure_steps
 from lawscope.laws.elasticity.kernel import multiply_gradients, normalise
 from lawscope.laws.elasticity.recorder import ElasticityRecorder
@@ -188,7 +189,7 @@ def test_short_steps_and_the_kernel_come_from_jacobians(build):
     assert normalise(plain.kernel) == pytest.approx(expected / norm / norm[:, None], abs=1e-9)
     # What layers do not give goes through vmap, which cannot run what depends on the data.
     assert function.by_layer == {*dict(net.named_parameters())} - {*NOT_BY_LAYER.get(build, ())}
-    assert not function.one_by_one
+    assert bool(function.one_by_one) == (build is conditional)
 
 
 def test_a_network_that_vmap_cannot_run_has_its_other_weights_one_by_one():
@@ -285,6 +286,18 @@ def test_one_logit_of_two_classes():
     found = measured(net, y=y.float(), loss=loss)
     assert found.relative.same == pytest.approx(found.signed.same, abs=1)
     assert len(found.probes) == 2
+
+
+@pytest.mark.parametrize(("share", "probes"), [(8.5, 8), (5.5, 5), (0.5, 4)])
+def test_a_large_network_has_fewer_probes(share, probes, monkeypatch):
+    net = make(batch_norm)
+    weights = sum(p.numel() for p in net.parameters())
+    monkeypatch.setattr(observer, "GRADIENTS", int(share * CLASSES**2 * weights))
+    found = measured(net)
+    assert found.probes.tolist() == [probes] * CLASSES
+    assert found.settings["probes"] == probes
+    assert found.relative.gap == measured(net, probes=probes).relative.gap
+    assert measured(net, probes=7).probes.tolist() == [7] * CLASSES
 
 
 def test_order_and_doubles_do_not_matter():

@@ -10,7 +10,7 @@ import copy
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -20,7 +20,6 @@ from torch.utils import _pytree as pytree
 
 from lawscope.capture.outputs import find_logits
 from lawscope.capture.restore import restoring, sharded_modules
-from lawscope.capture.sample_gradients import LayerRun
 from lawscope.capture.session import Loss, compute_loss, explain_errors
 from lawscope.data.batches import Batch
 from lawscope.errors import LawscopeError, NotApplicableError
@@ -33,7 +32,6 @@ NOT_FINITE = (
 )
 BYTES = 8  # of a weight in double precision
 MOST_SAID = 120  # characters of what vmap raised
-FEW = 256  # samples whose losses are faster one by one than torch.func.vmap is loaded
 ALONE = 1e-6  # relative difference of logits with and without other samples that is rounding
 
 
@@ -49,9 +47,9 @@ class WeightFunction:
 
     Attributes:
         weights: θ in float64, by name.
-        by_layer: names of the weights whose gradients layers give, as far as is known.
-        one_by_one: why others were computed one sample after the other; empty where
-            ``torch.func.vmap`` took them together.
+        one_by_one: why gradients were computed one after the other; empty where ``torch.func.vmap``
+            took them together, or none were asked of it.
+        by_layer: names of the weights whose gradients a layer gives; None until that was tried.
 
     Raises:
         NotApplicableError: no parameter is trained, or the weights are sharded.
@@ -152,43 +150,23 @@ class WeightFunction:
             self._hold(numbered)
 
     def loss_gradients(self, rows: Sequence[int], names: Sequence[str] | None = None) -> Weights:
-        """Return ∇_θ ℓ(x) of these samples, of shape (rows, …) by name of the weight.
-
-        With respect to all weights, or to these by ``torch.func.vmap``.
-        """
-        if names is None:
-            return self._gradients(self.loss_gradients_of, rows)
-        weights = {name: self.weights[name] for name in names}
-        return self._gradients(lambda batch: self._each(self.loss_of, weights, batch), rows)
+        """Return ∇_θ ℓ(x) of these samples, of shape (rows, …) by name of the weight."""
+        return self._gradients(self.loss_of, rows, self._choose(names))
 
     def loss_gradients_of(self, batch: Batch) -> Weights:
-        """Return ∇_θ ℓ(x) of every sample of a batch, as :meth:`as_double` gives it."""
-        run, found = LayerRun(self, batch), Weights()
-        if run.layers:
-            slopes = run.slopes(self.loss_slopes(run.output, batch))
-            for layer, slope in zip(run.layers, slopes, strict=True):
-                found |= layer.gradients(slope)
-        rest = [name for name in self.weights if name not in found]
-        if rest:
-            # One that layers have goes along: the loss depends on it, if on none of the rest.
-            weights = {name: self.weights[name] for name in [*rest, *list(found)[:1]]}
-            found = self._each(self.loss_of, weights, batch) | found
-        return {name: found[name] for name in self.weights}
+        """Return ∇_θ ℓ(x) of every sample of another batch, as :meth:`as_double` gives it."""
+        return self._each(self.loss_of, self.weights, batch)
 
     def loss_slopes(self, output: Tensor, batch: Batch) -> Tensor:
         """Return ∂ℓ/∂f of the loss of every sample alone, of the shape of the output."""
 
-        def loss_at(shift: Weights, one: Batch) -> Tensor:
+        def loss_at(moved: Weights, one: Batch) -> Tensor:
             assert self.loss is not None
-            return compute_loss(self.loss, one.main + shift["f"], one).reshape(())
+            return compute_loss(self.loss, one.main + moved["f"], one).reshape(())
 
-        shift, given = {"f": torch.zeros_like(output[:1])}, Batch((output,), {}, batch.labels)
-        given = given.map(torch.detach, labels=given.labels)
-        if batch.size > FEW:
-            with suppress(Exception):  # whatever vmap cannot run; a mistake is raised again below
-                return _vmapped(loss_at, shift, given)["f"].reshape(output.shape)
-        found = [_one(loss_at, shift, sample)["f"] for sample in split(given)]
-        return torch.cat(found)
+        given = Batch((output.detach(),), {}, batch.labels)
+        still = {"f": torch.zeros_like(given.main[:1])}
+        return torch.cat([_one(loss_at, still, sample)["f"] for sample in split(given)])
 
     def loss_of(self, weights: Weights, batch: Batch) -> Tensor:
         """Return the loss of a batch as one number, θ being the network's own but for these."""
@@ -211,12 +189,12 @@ class WeightFunction:
         self, column: int, rows: Sequence[int], names: Sequence[str] | None = None
     ) -> Weights:
         """Return ∇_θ f_c(x) of these samples; with respect to these weights, or to all."""
-        weights = self.weights if names is None else {n: self.weights[n] for n in names}
+        return self._gradients(
+            lambda w, one: self.compute(w, one)[0, column], rows, self._choose(names)
+        )
 
-        def logit(weights: Weights, one: Batch) -> Tensor:
-            return self.compute(weights, one)[0, column]
-
-        return self._gradients(lambda batch: self._each(logit, weights, batch), rows)
+    def _choose(self, names: Sequence[str] | None) -> Weights:
+        return self.weights if names is None else {n: self.weights[n] for n in names}
 
     def run(self, weights: Weights, batch: Batch) -> object:
         """Return what the network gives for a batch, θ being its own but for these weights."""
@@ -234,25 +212,25 @@ class WeightFunction:
             )
         return found.double().reshape(batch.size, -1)
 
-    def _gradients(self, each: Callable[[Batch], Weights], rows: Sequence[int]) -> Weights:
-        """Return the gradients of single samples, together those of equal shapes."""
+    def _gradients(self, value: Value, rows: Sequence[int], weights: Weights) -> Weights:
+        """Return the gradients of single samples: together where the network allows it."""
         wanted, parts = {row: i for i, row in enumerate(rows)}, list[tuple[list[int], Weights]]()
         for members, batch in self.groups:
             places = [i for i, row in enumerate(members) if row in wanted]
             if places:
                 chosen = [members[i] for i in places]
                 batch = batch if len(places) == len(members) else self._pick(chosen)
-                parts.append(([wanted[row] for row in chosen], each(batch)))
+                parts.append(([wanted[row] for row in chosen], self._each(value, weights, batch)))
         if len(parts) == 1:
             return parts[0][1]
         order = torch.tensor([place for places, _ in parts for place in places]).argsort()
-        return {n: torch.cat([part[n] for _, part in parts])[order] for n in parts[0][1]}
+        return {n: torch.cat([part[n] for _, part in parts])[order] for n in weights}
 
     def _pick(self, rows: Sequence[int]) -> Batch:
         return join([self.samples[row] for row in rows])
 
     def _each(self, value: Value, weights: Weights, batch: Batch) -> Weights:
-        if not self.one_by_one:
+        if batch.size > 1 and not self.one_by_one:
             try:
                 return _vmapped(value, weights, batch)
             except Exception as error:  # whatever vmap cannot run; a mistake is raised again below

@@ -505,12 +505,25 @@ def compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
         )
     labels = batch.labels
     if batch.tokens is not None:
+        positions = tuple(batch.main.shape[:2])
+        if logits.dim() < 3 or tuple(logits.shape[:2]) != positions:
+            raise LawscopeError(
+                f"The labels are tokens, one for each position {positions}, and the network "
+                f"returns {tuple(logits.shape)}; pass a label for each text, or a network that "
+                "scores the tokens at every position."
+            )
         logits = logits.flatten(0, 1)[batch.tokens.rows.to(logits.device)]
         labels = batch.tokens.targets[:, 0]
     try:
         with explain_errors("loss", tuple(logits.shape)):
             value: object = loss(logits, None if labels is None else labels.to(logits.device))
     except LawscopeError as error:
+        if batch.tokens is not None:
+            raise LawscopeError(
+                "Of a text the loss gets the scores of each token (n, V) and the tokens that "
+                "follow (n,), already shifted, as F.cross_entropy(scores, tokens) takes them. "
+                f"{error}"
+            ) from error
         if labels is not None:
             raise
         raise LawscopeError(

@@ -87,7 +87,7 @@ class AlignmentSettings(Settings):
     )
     null: int = option(
         20,
-        "random rotations behind each null; layers wider than 256 get fewer, at least 4.",
+        "random rotations behind each null; layers wider than 128 get fewer, at least 4.",
         least=2,
         lacks="gives no spread",
     )

@@ -28,7 +28,7 @@ from lawscope.theory.representation.singular import Measure, Projected, Singular
 
 SEED = 20241024
 LEAST_DRAWS = 4
-PLAIN_WIDTH = 256  # up to this width every null is drawn as often as asked for
+PLAIN_WIDTH = 128  # up to this width every null is drawn as often as asked for
 LEAST_FOLDS = 3
 TWO_SIDED = 1.96  # standard deviations on either side that hold 95 % of a normal distribution
 Ends = tuple[float, float]

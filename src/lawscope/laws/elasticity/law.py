@@ -39,10 +39,10 @@ def _check_rate(rate: Any) -> float | None:
 class ElasticitySettings(Settings):
     """The settings of :func:`elasticity`."""
 
-    probes: int = option(
-        8,
-        "samples of a class that steps are taken on, chosen by a hash of their content; cost grows "
-        "with the square of probes times classes.",
+    probes: int | None = option(
+        None,
+        "samples of a class that steps are taken on, chosen by a hash of their content; by default "
+        "8, and down to 4 where their gradients, probes × classes² × weights, exceed 10⁹ numbers.",
         least=2,
         lacks="is too few for a pair",
     )
@@ -51,8 +51,8 @@ class ElasticitySettings(Settings):
     )
     rate: float | None = option(
         None,
-        "learning rate of the step; by default each step is a millionth of the weights long, where "
-        "ratios do not depend on it.",
+        "learning rate of the step; by default the limit of short steps, where ratios do not "
+        "depend on it.",
         convert=_check_rate,
     )
     memory: str | int = option(

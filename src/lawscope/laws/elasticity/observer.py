@@ -29,6 +29,10 @@ from lawscope.statistics.distributed import gathered, merges_ranks
 if TYPE_CHECKING:
     from lawscope.laws.elasticity.law import ElasticitySettings
 
+LEAST_PROBES, MOST_PROBES = 4, 8  # of a class, by default
+GRADIENTS = (
+    10**9
+)  # numbers in the gradients of the logits of all probes, beyond which there are fewer
 CURVED = 0.05  # share of the effect of a short step that is not linear: rounding, or a kink
 
 
@@ -40,7 +44,7 @@ class ElasticityObserver(LawObserver[Elasticity]):
         self.distributed = merges_ranks(settings.distributed)
         self.begun = time.perf_counter()
         self.labels = ClassLabels(session, "elasticity", settings.class_names, self.distributed)
-        self.probes = Probes(settings.probes, settings.classes)
+        self.probes = Probes(settings.probes or MOST_PROBES, settings.classes)
         self.answers = AnswerCount()
         self.seen: Tensor | None = None
         self.done = False
@@ -109,7 +113,7 @@ class ElasticityObserver(LawObserver[Elasticity]):
             one_by_one=measured.one_by_one,
             verdict=verdict,
             reason=reason,
-            settings=self._describe(),
+            settings=self._describe(max(map(len, found.values()))),
             warnings=self._warn_about(measured, few),
             control=control,
         )
@@ -132,7 +136,14 @@ class ElasticityObserver(LawObserver[Elasticity]):
                 f"The network returns {many(width, 'number')} per sample and the data has "
                 f"{many(seen, 'class')}; elasticity needs a logit per class."
             )
-        return enough, few
+        most = self.settings.probes or self._fit_probes(len(enough))
+        return {label: those[:most] for label, those in enough.items()}, few
+
+    def _fit_probes(self, classes: int) -> int:
+        """Return how many probes of a class the size of the network allows."""
+        weights = sum(p.numel() for p in self.session.model.parameters() if p.requires_grad)
+        fitting = GRADIENTS // max(1, classes**2 * weights)
+        return min(MOST_PROBES, max(LEAST_PROBES, fitting))
 
     def _warn_about(self, measured: Measured, few: Sequence[int]) -> tuple[str, ...]:
         sentences = []
@@ -145,21 +156,21 @@ class ElasticityObserver(LawObserver[Elasticity]):
             )
         if self.settings.rate is None and measured.nonlinearity > CURVED:
             sentences.append(
-                f"The effect of a short step is not linear in its length, by "
+                f"The effect of a short step is not what the gradients say, by "
                 f"{percent(measured.nonlinearity)}: the network seems to compute in single "
-                "precision inside; take a longer step (rate=)."
+                "precision inside, or not to be differentiable; take a longer step (rate=)."
             )
         return tuple(sentences)
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe(self, probes: int) -> dict[str, Any]:
         settings = self.settings
         return {
             "samples": sum(self.probes.counts.values()),
             "mode": "eval",
             "precision": "float64",
-            "probes": settings.probes,
+            "probes": probes,
             "most_classes": settings.classes,
-            "rate": settings.rate or "a millionth of the weights",
+            "rate": settings.rate or "the limit of short steps",
             "memory_bytes": settings.memory,
             "seconds": round(time.perf_counter() - self.begun, 3),
         }

@@ -38,7 +38,8 @@ class Elasticity(LawResult):
         probed: positions in ``classes`` of those that were probed; the order of ``classwise``.
         probes: used of each of these.
         accuracy: on the data, NaN where the output does not score these classes.
-        nonlinearity: largest |Δ(η) − 2Δ(η/2)|/|Δ(η)| of the first probe of each class.
+        nonlinearity: largest |Δ(η) − 2Δ(η/2)|/|Δ(η)| of the first probe of each class; without a
+            rate 2Δ(η/2) is what the gradients say.
         one_by_one: why gradients of single samples were not computed together, or empty.
     """
 
