@@ -102,6 +102,7 @@ def test_the_process_is_left_as_found():
     """No allocator settings, environment variables, thread counts or flags of torch change."""
     code = """
 import ctypes, os, torch
+os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
 looked_up, look_up = [], ctypes.CDLL.__getitem__
 ctypes.CDLL.__getitem__ = lambda self, name: looked_up.append(name) or look_up(self, name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import OrderedDict, defaultdict
@@ -19,6 +20,9 @@ from lawscope.capture.kinds import function_name
 from lawscope.capture.trace import is_distributed_tensor
 from lawscope.data.batches import tensors_in
 from lawscope.errors import LawscopeError
+
+# torch.func.grad imports the compiler when it first runs, and that sets this variable.
+SET_BY_TORCH = "TORCHINDUCTOR_CACHE_DIR"
 
 Mode = Literal["eval", "train"]
 MODES: tuple[Mode, ...] = ("eval", "train")
@@ -120,6 +124,8 @@ def restoring(model: nn.Module, mode: Mode = "eval") -> Iterator[TorchFunctionMo
     modules = list(model.modules())
     with turn, ExitStack() as stack, torch.no_grad(), eager():
         keeper = _Keeper(model)
+        if SET_BY_TORCH not in os.environ:
+            stack.callback(os.environ.pop, SET_BY_TORCH, None)
         for parameter in model.parameters():
             _keep_training_state(parameter, stack)
         stack.callback(keeper.put_back)
