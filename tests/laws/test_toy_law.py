@@ -138,6 +138,11 @@ def test_an_installed_package_cannot_take_the_name_of_a_law(monkeypatch):
     assert laws["separation"] is SEPARATION
 
 
+def test_a_known_law_is_found_without_looking_through_all_packages(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", pytest.fail)
+    assert registry.find_law("separation") is SEPARATION
+
+
 def test_an_installed_package_offers_it_by_an_entry_point_to_every_face(
     tmp_path, monkeypatch, call_lawscope
 ):
