@@ -1,10 +1,20 @@
+import os
+import signal
 import sys
 
 import pytest
-import torch
 
-# Two pytest workers share two cores.
-torch.set_num_threads(1)
+# Two pytest workers share two cores: before torch and numpy are imported, here and in processes
+# that tests begin.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+
+@pytest.fixture
+def heeds_ctrl_c():
+    """This process hears ctrl-C, which one that was begun in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -44,7 +44,6 @@ def said(work):
 
 
 def work(rank, world, folder):
-    torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     store = f"file://{folder}/store"
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world)

@@ -3,7 +3,6 @@
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -320,16 +319,12 @@ def test_so_is_one_inside_a_folder(lawscope, tmp_path, monkeypatch):
     assert (code, err) == (2, "lawscope: images: Permission denied.\n")
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_control_c_says_stopped(lawscope, tmp_path):
     (tmp_path / "slow.py").write_text(
         NET + "\nimport os, signal\ndef data():\n    os.kill(os.getpid(), signal.SIGINT)\n"
     )
-    # Where the tests run in the background ctrl-C is ignored.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        assert lawscope("scan", "slow.py") == (130, "", "lawscope: Stopped.\n")
-    finally:
-        signal.signal(signal.SIGINT, before)
+    assert lawscope("scan", "slow.py") == (130, "", "lawscope: Stopped.\n")
 
 
 def test_a_closed_pipe_does_not_cost_the_files(tmp_path):

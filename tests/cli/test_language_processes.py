@@ -56,7 +56,6 @@ def prepare(folder: Path) -> None:
 
 def work(folder: str, *ports: str) -> None:
     """In every process of torchrun: each case in a group of its own, then the command itself."""
-    torch.set_num_threads(1)
     given, answers = dict(os.environ), {}
     os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
     for port, (name, options) in zip(ports, cases(Path(folder)).items(), strict=True):
@@ -97,7 +96,7 @@ def test_shards_merge_to_the_answer_of_one_process_which_is_printed_once(tmp_pat
         "--nproc-per-node", str(WORLD), __file__, str(tmp_path), *free_ports(3),
     ]  # fmt: skip
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    environment = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(launched, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     answers = [json.loads((tmp_path / f"rank-{r}.json").read_text()) for r in range(WORLD)]

@@ -117,8 +117,3 @@ def numbers_of_plan(plan):
 
 def numbers_of_balance(result):
     return pick(result, "bottom top difference balance interval split verdict")
-
-
-def numbers_of_study(result):
-    """Every number that ``measure`` returned under the network's own protocol."""
-    return {**result.numbers.get("network", {}), "status": result.status}

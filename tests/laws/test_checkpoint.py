@@ -17,6 +17,7 @@ from lawscope.zoo.networks.language import gpt
 
 IDS = torch.randint(0, 50, (60, 30), generator=torch.Generator().manual_seed(0))
 BATCHES = list(IDS.split(10))
+pytestmark = pytest.mark.usefixtures("heeds_ctrl_c")
 
 
 @pytest.fixture

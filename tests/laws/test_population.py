@@ -46,9 +46,9 @@ def layers(seed, samples, classes=4, dim=12):
     noise, parts, truth = random.normal(size=(len(y), dim)), [], np.array([6.0, 3.0, 1.5])
     for value in truth:
         means = world.normal(size=(classes, dim))
-        centred = means - means.mean(axis=0)
-        inverse = np.linalg.pinv(centred.T @ centred / classes)
-        x = math.sqrt(value / np.trace(inverse)) * noise + means[y]
+        sizes = np.linalg.svd(means - means.mean(axis=0), compute_uv=False)[: classes - 1]
+        inverse = classes * (1 / sizes**2).sum()  # trace of the pseudoinverse of the means' scatter
+        x = math.sqrt(value / inverse) * noise + means[y]
         stat = ClassScatter("held", folds=8)
         stat.update(torch.from_numpy(x), y)
         parts.append(stat.compute())

@@ -3,8 +3,6 @@
 import dataclasses
 import io
 import json
-import subprocess
-import sys
 import textwrap
 from types import SimpleNamespace
 
@@ -140,7 +138,17 @@ def test_an_installed_package_cannot_take_the_name_of_a_law(monkeypatch):
     assert laws["separation"] is SEPARATION
 
 
-def test_an_installed_package_offers_it_by_an_entry_point_to_every_face(tmp_path):
+def test_a_known_law_is_found_without_looking_through_all_packages(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", pytest.fail)
+    assert registry.find_law("separation") is SEPARATION
+
+
+def test_an_installed_package_offers_it_by_an_entry_point_to_every_face(
+    tmp_path, monkeypatch, call_lawscope
+):
+    monkeypatch.setattr(registry, "_LAWS", dict(registry._LAWS))
+    monkeypatch.setattr(registry, "_loaded", set())
+    monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / "toy_laws-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-laws\nVersion: 1.0\n")
@@ -156,30 +164,22 @@ def test_an_installed_package_offers_it_by_an_entry_point_to_every_face(tmp_path
             """
         )
     )
-    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, '.']; "
     command = ["scan", str(tmp_path / "net.py"), "--laws", "sizes", "--loss", "cross-entropy"]
     command += ["--set", "sizes.largest=3", "--no-control", "--out", str(tmp_path / "out")]
 
-    def run(then, *arguments):
-        done = subprocess.run(
-            [sys.executable, "-c", code + then, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def run(*arguments):
+        code, out, err = call_lawscope(*arguments)
+        assert code == 0, err
+        return out
 
-    lawscope = "import lawscope.cli as c; c.main()"
-    printed = json.loads(run(lawscope, *command, "--json"))
+    printed = json.loads(run(*command, "--json"))
     saved = json.loads((tmp_path / "out" / "run.lawscope.json").read_text())
     for document in (printed, saved):
         assert document["results"]["sizes"]["schema"] == "toy.sizes/1"
-    show = f"import lawscope as ls; r = ls.load({str(tmp_path / 'out' / 'report.html')!r}); "
-    notebook = run(show + "print(r._repr_html_(), ls.citation('sizes'))")
     page = (tmp_path / "out" / "report.html").read_text()
-    for face in (run(lawscope, *command), page, notebook):
+    notebook = ls.load(tmp_path / "out" / "report.html")._repr_html_()
+    for face in (run(*command), page, notebook):
         assert "Toy law of sizes" in face
         assert "Toy advice" in face
     assert SIZES.papers[0] in page
-    assert SIZES.papers[0] in notebook
+    assert SIZES.papers[0] == ls.citation("sizes")

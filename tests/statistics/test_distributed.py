@@ -169,7 +169,6 @@ def measure_beside_failing_controls(rank, answers):
 
 
 def work(rank, folder):
-    torch.set_num_threads(1)
     store = f"file://{folder}/store"
     patience = timedelta(seconds=60)  # for a rank that waits for another in vain
     place = {"rank": rank, "world_size": WORLD, "timeout": patience}

@@ -16,7 +16,7 @@ from lawscope.theory.layer_peeled.peel import peel
 FREE = {"classes": 3, "per_class": 2, "dimension": 4, "feature_energy": 5.0}
 
 
-def test_a_study_that_trains_nothing_runs_by_its_name(tmp_path):
+def test_a_study_that_trains_nothing_runs_by_its_name(tmp_path, inline_pool):
     folders = {"store": tmp_path / "store", "out": tmp_path / "out"}
     result = run("peeled/minority-angle", preset="smoke", jobs=1, show=False, **folders)
     assert result.status == "done"

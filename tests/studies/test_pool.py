@@ -32,7 +32,8 @@ def until_over(pool):
     return events
 
 
-def test_a_job_whose_process_dies_is_begun_once_more(tmp_path):
+def test_a_job_whose_process_dies_is_begun_once_more(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
     pool = Pool(1)
     try:
         pool.submit(7, Suicide(tmp_path / "mark", always=False))
@@ -106,6 +107,7 @@ def test_no_worker_hears_ctrl_c_not_even_the_first():
     assert answer.stdout == "['Done', 'Done', 'Done', 'Done']\n"
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_a_worker_begun_while_ctrl_c_arrives_is_ended_with_the_others(monkeypatch):
     begin = SpawnProcess.start
 
@@ -113,7 +115,6 @@ def test_a_worker_begun_while_ctrl_c_arrives_is_ended_with_the_others(monkeypatc
         begin(process)
         os.kill(os.getpid(), signal.SIGINT)  # kept back until the process is begun
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(SpawnProcess, "start", interrupted)
     pool = Pool(1)
     try:
@@ -123,6 +124,5 @@ def test_a_worker_begun_while_ctrl_c_arrives_is_ended_with_the_others(monkeypatc
         pool.close()
         assert not worker.is_alive()
     finally:
-        signal.signal(signal.SIGINT, before)
         for child in multiprocessing.active_children():
             child.kill()

@@ -3,7 +3,6 @@
 import bz2
 import hashlib
 import importlib.util
-import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
@@ -63,11 +62,10 @@ def test_the_script_makes_the_same_bytes_from_what_the_program_prints(tmp_path, 
     assert bz2.decompress(made.read_bytes()) == bz2.decompress(kept.read_bytes())
 
 
-def test_the_script_says_when_the_program_is_not_there(tmp_path):
-    command = [sys.executable, ROOT / "scripts/embed_bible.py", "--program", tmp_path / "none"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "install bible-kjv" in done.stderr
+def test_the_script_says_when_the_program_is_not_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["embed_bible.py", "--program", str(tmp_path / "none")])
+    assert script().main() == 2
+    assert "install bible-kjv" in capsys.readouterr().err
 
 
 def test_the_embedded_vocabulary_is_learned_from_the_embedded_text():
