@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import lawscope as ls
+from lawscope.capture import sample_gradients
 from lawscope.capture.functional import WeightFunction
 from lawscope.data.batches import Batch
 from lawscope.laws.elasticity import observer
@@ -259,6 +260,15 @@ def test_learning_makes_a_network_elastic():
 ])  # fmt: skip
 def test_any_loss_of_one_sample_will_do(loss):
     assert measured(make(batch_norm), loss=loss).relative.interval
+
+
+def test_a_large_vocabulary_is_left_to_vmap(monkeypatch):
+    net = make(tokens)
+    before = measured(net)
+    monkeypatch.setattr(sample_gradients, "MOST_ONE_HOT", 4 * 6 * 10)  # enough to be tried
+    after = measured(net)
+    for kind in ("relative", "signed", "kernel"):
+        assert getattr(after, kind).gap == pytest.approx(getattr(before, kind).gap, rel=1e-9)
 
 
 def test_where_logits_are_many_steps_are_taken():

@@ -29,7 +29,8 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 KNOWN = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *NORMS)
 NAMES = ("weight", "bias")
-PROVEN = 8  # samples on which it is tried
+MOST_ONE_HOT = 2**25  # numbers in the rows of an embedding, beyond which it is left out
+PROVEN = 4  # samples on which it is tried
 EXACT = 1e-9  # relative difference that is rounding
 
 
@@ -209,10 +210,10 @@ def _open_layer(
     tensors = [t for t in (*args[:1], output) if isinstance(t, Tensor) and t.shape[:1] == (size,)]
     if len(tensors) < 2 or not output.requires_grad:
         return None
-    if isinstance(module, nn.Embedding) and (
-        module.max_norm is not None or module.sparse or module.scale_grad_by_freq
-    ):
-        return None
+    if isinstance(module, nn.Embedding):
+        own_gradient = module.max_norm is not None or module.sparse or module.scale_grad_by_freq
+        if own_gradient or args[0].numel() * module.num_embeddings > MOST_ONE_HOT:
+            return None
     kind = NormLayer if isinstance(module, NORMS) else MatrixLayer
     read = args[0].detach().to(torch.float64 if args[0].is_floating_point() else torch.int64)
     # The edge, because what follows may overwrite the output; and a copy of the input.
