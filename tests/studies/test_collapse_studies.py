@@ -119,6 +119,13 @@ def test_a_network_that_diverged_leaves_its_panel_open():
     assert "2 of 3 seeds" in rises.column.why
 
 
+def test_agreement_that_nothing_merges_is_not_agreement():
+    numbers = {"panels": [panel([-0.1, 0.3, 0.8], [-0.11, -0.1, 0.0], [0.8, 0.5, 0.0])]}
+    rises, merges, _ = minority.STUDY.judge({"network": numbers}).claims
+    assert (rises.verdict, merges.verdict) == ("holds", "not tried")
+    assert "merge" in merges.column.why
+
+
 def test_chance_is_that_of_the_minority_alone():
     for majority in (3, 7):
         chance = 1 / (10 - majority)

@@ -22,7 +22,7 @@ from lawscope.studies import figures
 from lawscope.studies.collapse import _networks as networks
 from lawscope.studies.collapse._networks import LABEL, MLP, Cell, change_along, seeds_of
 from lawscope.studies.panels import Settings, collect, medians, presets
-from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
+from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 
 NETWORKS = {
     **networks.PAPER["networks"],
@@ -79,6 +79,14 @@ def disagreements(panel: Numbers) -> list[int | None]:
     return [sum((a >= MERGED) != (b >= MERGED) for a, b in s) if s else None for s in seeds]
 
 
+def mistaken(numbers: Numbers) -> dict[str, list[Any]]:
+    """Return these counts by panel; where nothing ever merges they say nothing."""
+    pairs = [pair for panel in numbers["panels"] for seed in beside(panel) for pair in seed]
+    if not any(max(pair) >= MERGED for pair in pairs):
+        raise NotTried("neither in a network nor in the model do classifiers merge")
+    return collect("panels", LABEL, disagreements)(numbers)
+
+
 def distances(panel: Numbers) -> list[float | None]:
     """Mean over R of |cosine − prediction|."""
     return [sum(abs(a - b) for a, b in s) / len(s) if s else None for s in beside(panel)]
@@ -119,7 +127,7 @@ STUDY = Study(
             "classifiers merge (cosine at least 0.95) where the model at the network's own centred "
             "energies says so, and nowhere else: number of R at which the two differ",
             "LPM predictions match experiments",
-            collect("panels", LABEL, disagreements),
+            mistaken,
             lambda count: bool(count == 0),
             "LPM predictions match experiments",
         ),
