@@ -102,10 +102,24 @@ def tokens():
 
 
 NETWORKS = [batch_norm, frozen, reused, borrowed, conditional]
-LAYERS = [parameter, images, tokens]
+def aside():
+    """A layer whose output nothing reads, and one that does not run."""
+
+    def run(net, x):
+        hidden = net.a(x).tanh()
+        net.aside(hidden)
+        return net.head(hidden)
+
+    return Net(
+        run, a=nn.Linear(6, 5), aside=nn.Linear(5, 2), spare=nn.Linear(5, 2),
+        head=nn.Linear(5, CLASSES),
+    )  # fmt: skip
+
+
+LAYERS = [parameter, images, tokens, aside]
 NOT_BY_LAYER = {
     frozen: ["0.weight"], reused: ["0.weight", "0.bias"], borrowed: ["a.weight"],
-    parameter: ["scale"], tokens: ["places.weight"],
+    parameter: ["scale"], tokens: ["places.weight"], aside: ["spare.weight", "spare.bias"],
 }  # fmt: skip
 
 
@@ -151,7 +165,8 @@ def jacobians(net):
     weights = [p for p in net.parameters() if p.requires_grad]
     rows = []
     for x in cases.vectors(12).double().split(1):
-        parts = [torch.autograd.grad(logit, weights, retain_graph=True) for logit in net(x)[0]]
+        how = {"retain_graph": True, "materialize_grads": True}
+        parts = [torch.autograd.grad(logit, weights, **how) for logit in net(x)[0]]
         rows.append(torch.stack([torch.cat([g.flatten() for g in part]) for part in parts]))
     return torch.stack(rows)
 
@@ -190,6 +205,19 @@ def test_short_steps_and_the_kernel_come_from_jacobians(build):
     # What layers do not give goes through vmap, which cannot run what depends on the data.
     assert function.by_layer == {*dict(net.named_parameters())} - {*NOT_BY_LAYER.get(build, ())}
     assert bool(function.one_by_one) == (build is conditional)
+
+
+def test_logits_may_lie_in_memory_in_any_order():
+    plain = make(lambda: nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, CLASSES)))
+    # Columns as (n, 2, K/2), turned and turned back.
+    turned = nn.Sequential(*plain, nn.Unflatten(1, (2, -1)), Net(lambda net, x: x.mT))
+    order = torch.arange(CLASSES).view(2, -1).T.flatten().tolist()
+    found = WeightFunction(turned, probes())
+    expected = WeightFunction(plain, probes())
+    with found.running(), expected.running():
+        ours = multiply_gradients(found, [0, 1]).kernel
+        theirs = multiply_gradients(expected, order[:2]).kernel
+    assert ours.numpy() == pytest.approx(theirs.numpy(), rel=1e-9)
 
 
 def test_a_network_that_vmap_cannot_run_has_its_other_weights_one_by_one():

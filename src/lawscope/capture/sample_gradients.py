@@ -40,11 +40,13 @@ class SampleLayer:
         path: of the module.
         module: the layer.
         read: what came in, with a first axis of samples.
-        edge: of what it made, in the graph.
+        made: what it made of that.
     """
 
-    def __init__(self, path: str, module: nn.Module, read: Tensor, edge: GradientEdge) -> None:
-        self.path, self.module, self.read, self.edge = path, module, read, edge
+    def __init__(self, path: str, module: nn.Module, read: Tensor, made: Tensor) -> None:
+        self.path, self.module, self.read = path, module, read
+        # The edge, because what follows may overwrite what was made.
+        self.edge, self.shape = get_gradient_edge(made), made.shape
         self.names: set[str] = set()  # of the weights, "weight" or "bias", that gradients are of
 
     def full(self, name: str) -> str:
@@ -147,7 +149,7 @@ class LayerRun:
 
     def slopes(self, direction: Tensor) -> list[Tensor]:
         """Return the gradient of ⟨direction, output⟩ at the output of every layer."""
-        return _differentiate(self.output, direction, [layer.edge for layer in self.layers])
+        return _slopes(self.output, direction, self.layers)
 
 
 def _see_layers(
@@ -182,10 +184,9 @@ def _prove(function: WeightFunction, batch: Batch) -> set[str]:
     for samples in (1, len(mix)):
         direction = mix.to(output)
         direction[samples:] = 0
-        expected = _differentiate(output, direction, [leaves[name] for name in names])
+        expected = _differentiate(output, direction, [(leaves[name], leaves[name].shape) for name in names])
         by_name = dict(zip(names, expected, strict=True))
-        slopes = _differentiate(output, direction, [layer.edge for layer in layers])
-        for layer, slope in zip(layers, slopes, strict=True):
+        for layer, slope in zip(layers, _slopes(output, direction, layers), strict=True):
             for name, gradients in layer.gradients(slope).items():
                 gap = float((gradients.sum(dim=0) - by_name[name]).norm())
                 if bool(slope[samples:].any()) or not gap <= EXACT * float(by_name[name].norm()):
@@ -193,13 +194,24 @@ def _prove(function: WeightFunction, batch: Batch) -> set[str]:
     return proven
 
 
+def _slopes(output: Tensor, direction: Tensor, layers: Sequence[SampleLayer]) -> list[Tensor]:
+    """Return the gradient of ⟨direction, output⟩ at the output of every layer."""
+    return _differentiate(output, direction, [(layer.edge, layer.shape) for layer in layers])
+
+
 def _differentiate(
-    output: Tensor, direction: Tensor, there: Sequence[Tensor] | Sequence[GradientEdge]
+    output: Tensor, direction: Tensor, there: Sequence[tuple[Tensor | GradientEdge, torch.Size]]
 ) -> list[Tensor]:
+    """Return the gradients at some places of these shapes: zeros where nothing is read."""
     if not there:
         return []
-    how: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
-    return [found.double() for found in torch.autograd.grad(output, there, direction, **how)]
+    places: Any = [place for place, _ in there]
+    found = torch.autograd.grad(output, places, direction, retain_graph=True, allow_unused=True)
+    how: dict[str, Any] = {"dtype": torch.float64, "device": output.device}
+    return [
+        torch.zeros(shape, **how) if gradient is None else gradient.double()
+        for gradient, (_, shape) in zip(found, there, strict=True)
+    ]
 
 
 def _open_layer(
@@ -215,5 +227,4 @@ def _open_layer(
         return None
     kind = NormLayer if isinstance(module, NORMS) else MatrixLayer
     read = args[0].detach().to(torch.float64 if args[0].is_floating_point() else torch.int64)
-    # The edge, because what follows may overwrite the output; and a copy of the input.
-    return kind(path, module, read.clone(), get_gradient_edge(output))
+    return kind(path, module, read.clone(), output)  # a copy: what follows may overwrite it

@@ -91,7 +91,7 @@ def multiply_layers(
     layers = [LayerProducts(*pair, budget) for pair in zip(run.layers, losses, strict=True)]
     wanted = range(width) if width else columns
     for i, column in enumerate(wanted):
-        direction = torch.zeros_like(run.output)
+        direction = torch.zeros_like(run.output, memory_format=torch.contiguous_format)
         direction.view(count, -1)[:, column] = 1
         for layer, slope in zip(layers, run.slopes(direction), strict=True):
             own, *with_loss = layer.multiply(slope)
