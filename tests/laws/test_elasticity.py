@@ -9,6 +9,8 @@ import torch
 from tests import cases
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import lawscope as ls
 from lawscope.capture.functional import WeightFunction
@@ -102,6 +104,8 @@ def tokens():
 
 
 NETWORKS = [batch_norm, frozen, reused, borrowed, conditional]
+
+
 def aside():
     """A layer whose output nothing reads, and one that does not run."""
 
@@ -205,6 +209,46 @@ def test_short_steps_and_the_kernel_come_from_jacobians(build):
     # What layers do not give goes through vmap, which cannot run what depends on the data.
     assert function.by_layer == {*dict(net.named_parameters())} - {*NOT_BY_LAYER.get(build, ())}
     assert bool(function.one_by_one) == (build is conditional)
+
+
+class Largest(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that is made."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        sizes = [t.nbytes for t in tree_leaves(made) if isinstance(t, torch.Tensor)]
+        self.bytes = max(self.bytes, *sizes, 0)
+        return made
+
+
+def large_table():
+    return Net(
+        lambda net, x: net.head(net.words((x.abs() * 300).long().clamp(max=999)).mean(dim=1)),
+        words=nn.Embedding(1000, 5), head=nn.Linear(5, CLASSES),
+    )  # fmt: skip
+
+
+def many_patches():
+    return nn.Sequential(
+        nn.Linear(6, 256), nn.Unflatten(1, (4, 8, 8)), nn.Conv2d(4, 2, 3, padding=1), nn.Tanh(),
+        nn.Flatten(), nn.Linear(128, CLASSES),
+    )  # fmt: skip
+
+
+# A table is 40 KB, and tokens as rows would be 576; patches of one sample are 18 KB, of all 221.
+@pytest.mark.parametrize(("build", "memory"), [(large_table, 10**9), (many_patches, 1)])
+def test_what_layers_read_is_not_unfolded_beyond_the_memory(build, memory):
+    function = WeightFunction(make(build), probes())
+    with function.running(), Largest() as largest:
+        found = multiply_gradients(function, range(CLASSES), memory).kernel
+    assert function.by_layer == set(function.weights)
+    assert 0 < largest.bytes < 50_000
+    function.by_layer = set()
+    with function.running():
+        expected = multiply_gradients(function, range(CLASSES)).kernel
+    assert found.numpy() == pytest.approx(expected.numpy(), rel=1e-9)
 
 
 def test_logits_may_lie_in_memory_in_any_order():

@@ -2,15 +2,17 @@
 
 Of a layer y = W h + b a sample has the gradients Σ δ hᵀ and Σ δ over its positions, δ being the
 gradient of y: what the layer read and the gradient of what it made are enough. A convolution is
-such a layer on patches, an embedding one on tokens as rows of zeros with a one.
+such a layer on patches, an embedding one on tokens as rows of zeros with a one, which are not made.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -49,13 +51,15 @@ class SampleLayer:
         self.edge, self.shape = get_gradient_edge(made), made.shape
         self.names: set[str] = set()  # of the weights, "weight" or "bias", that gradients are of
 
+    def take(self, samples: slice) -> Self:
+        """Return the same of some samples."""
+        part = copy.copy(self)
+        part.read = self.read[samples]
+        return part
+
     def full(self, name: str) -> str:
         """Return the name of a weight in the network."""
         return f"{self.path}.{name}" if self.path else name
-
-    def gradients(self, slope: Tensor) -> Weights:
-        """Return the gradients of each sample by full name, from the gradient of the output."""
-        return {self.full(name): self.gradient(name, slope) for name in sorted(self.names)}
 
     def gradient(self, name: str, slope: Tensor) -> Tensor:
         """Return the gradients of each sample of the weight or the bias."""
@@ -65,16 +69,38 @@ class SampleLayer:
 class MatrixLayer(SampleLayer):
     """A matrix W (O, I) for each of G groups, at P positions of each of n samples."""
 
+    held: Tensor | None = None  # rows
+
+    def take(self, samples: slice) -> Self:
+        part = super().take(samples)
+        part.held = None if self.held is None else self.held[samples]
+        return part
+
+    def hold_rows(self) -> None:
+        """Keep the rows, so that they are made once."""
+        self.held = self.rows
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """n, G, P and I."""
+        outputs = self.shape[1 if isinstance(self.module, CONVOLUTIONS) else -1]
+        positions = self.shape[1:].numel() // outputs
+        weight: Any = self.module.weight
+        groups: int = getattr(self.module, "groups", 1)
+        return len(self.read), groups, positions, weight.numel() // outputs
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of :attr:`rows`."""
+        return 8 * math.prod(self.sizes)
+
     @property
     def rows(self) -> Tensor:
         """What W is multiplied with, shape (n, G, P, I)."""
+        if self.held is not None:
+            return self.held
         module, x = self.module, self.read
         rows: Tensor
-        if isinstance(module, nn.Embedding):
-            rows = F.one_hot(x, module.num_embeddings).double()
-            if module.padding_idx is not None:
-                rows[..., module.padding_idx] = 0
-            return rows.reshape(len(x), 1, -1, module.num_embeddings)
         if not isinstance(module, CONVOLUTIONS):
             return x.reshape(len(x), 1, -1, x.shape[-1])
         mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
@@ -93,15 +119,51 @@ class MatrixLayer(SampleLayer):
             return maps.transpose(2, 3)
         return slope.reshape(len(slope), 1, -1, slope.shape[-1])
 
+    def multiply_pairs(self) -> Tensor:
+        """Return h·h′ of all positions of all samples, shape (G, n·P, n·P)."""
+        rows = self.rows.transpose(0, 1).flatten(1, 2)
+        return rows @ rows.transpose(1, 2)
+
+    def multiply(self, slopes: Tensor) -> Tensor:
+        """Return Σ δ hᵀ of each sample, shape (n, G, O, I), from δ of shape (n, G, P, O)."""
+        return slopes.transpose(2, 3) @ self.rows
+
     def gradient(self, name: str, slope: Tensor) -> Tensor:
         slopes = self.split(slope)
         if name == "bias":
             return slopes.sum(dim=2).flatten(1)
-        found = slopes.transpose(2, 3) @ self.rows
+        found = self.multiply(slopes)
         if isinstance(self.module, nn.Embedding) or keeps_turned(self.module):
             found = found.transpose(2, 3)
         weight: Tensor = getattr(self.module, name)
         return found.reshape(len(slope), *weight.shape)
+
+
+class EmbeddingLayer(MatrixLayer):
+    """A table of vectors, read at tokens: h is 1 at the token, and 0 where that is padding."""
+
+    module: nn.Embedding
+    row_bytes = 0
+
+    def hold_rows(self) -> None:
+        """Hold nothing, since rows are never made."""
+
+    @property
+    def counts(self) -> Tensor:
+        """Whether a position has a gradient, shape (n, P)."""
+        tokens, padding = self.read.flatten(1), self.module.padding_idx
+        return torch.ones_like(tokens).bool() if padding is None else tokens.ne(padding)
+
+    def multiply_pairs(self) -> Tensor:
+        tokens, counts = self.read.flatten(), self.counts.flatten()
+        return ((tokens[:, None] == tokens) & counts)[None].double()
+
+    def multiply(self, slopes: Tensor) -> Tensor:
+        samples, groups, _, outputs = slopes.shape
+        found = slopes.new_zeros(samples, groups, outputs, self.module.num_embeddings)
+        values = (slopes * self.counts[:, None, :, None]).transpose(2, 3)
+        tokens = self.read.reshape(samples, 1, 1, -1).expand_as(values)
+        return found.scatter_add_(3, tokens, values)
 
 
 class NormLayer(SampleLayer):
@@ -184,13 +246,18 @@ def _prove(function: WeightFunction, batch: Batch) -> set[str]:
     for samples in (1, len(mix)):
         direction = mix.to(output)
         direction[samples:] = 0
-        expected = _differentiate(output, direction, [(leaves[name], leaves[name].shape) for name in names])
+        weights = [leaves[name] for name in names]
+        expected = _differentiate(output, direction, [(each, each.shape) for each in weights])
         by_name = dict(zip(names, expected, strict=True))
+        rows = [slice(row, row + 1) for row in range(samples)]
         for layer, slope in zip(layers, _slopes(output, direction, layers), strict=True):
-            for name, gradients in layer.gradients(slope).items():
-                gap = float((gradients.sum(dim=0) - by_name[name]).norm())
-                if bool(slope[samples:].any()) or not gap <= EXACT * float(by_name[name].norm()):
-                    proven.discard(name)
+            alone = not bool(slope[samples:].any())
+            for name in layer.names:
+                gap = whole = by_name[layer.full(name)]
+                for row in rows:  # of one sample at a time, since tables may be large
+                    gap = gap - layer.take(row).gradient(name, slope[row])[0]
+                if not (alone and float(gap.norm()) <= EXACT * float(whole.norm())):
+                    proven.discard(layer.full(name))
     return proven
 
 
@@ -225,6 +292,7 @@ def _open_layer(
         module.max_norm is not None or module.sparse or module.scale_grad_by_freq
     ):
         return None
-    kind = NormLayer if isinstance(module, NORMS) else MatrixLayer
+    kinds = {nn.Embedding: EmbeddingLayer, **dict.fromkeys(NORMS, NormLayer)}
+    kind = kinds.get(type(module), MatrixLayer)
     read = args[0].detach().to(torch.float64 if args[0].is_floating_point() else torch.int64)
     return kind(path, module, read.clone(), output)  # a copy: what follows may overwrite it
