@@ -55,7 +55,7 @@ def test_charges_and_distance_are_those_of_their_functions():
     charges = ls.charges(model, X).charges
     assert [(c.kind, c.where) for c in found.charges] == [(c.kind, c.where) for c in charges]
     for ours, theirs in zip(found.charges, charges, strict=True):
-        assert ours.numbers == theirs.values.size
+        assert ours.numbers == theirs.numbers == theirs.values.size
         assert ours.rms == pytest.approx(np.sqrt(np.mean(theirs.values**2)))
         assert ours.largest == pytest.approx(np.abs(theirs.values).max())
     noise = ls.noise_equilibrium(model, (X, Y), LOSS)
@@ -217,6 +217,15 @@ def test_batch_norm_in_training_and_dropout():
     }
     assert "scale invariance" in kinds["train"] - kinds["eval"]
     assert {"rescaling", "translation"} <= kinds["eval"] & kinds["train"]
+
+
+def test_a_symmetric_charge_is_as_many_numbers_as_one_side_of_its_diagonal():
+    model = nn.Sequential(nn.Linear(6, 4, bias=False), nn.Linear(4, 3, bias=False))
+    found = ls.conservation(model, (X, Y), LOSS)
+    rotation, head = found.charges
+    assert (rotation.kind, rotation.numbers) == ("double rotation", 10)
+    assert found.numbers == 10 + head.numbers == 14
+    assert ls.charges(model, X).table()["numbers"].tolist() == [10, 4]
 
 
 def test_layers_that_share_weights_are_one():
