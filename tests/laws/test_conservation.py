@@ -300,6 +300,21 @@ def test_the_network_is_left_as_found_also_where_the_loss_cannot_be_computed_of_
     assert model.training
 
 
+def test_gradients_of_nan_are_no_dead_units():
+    def broken(output, labels):
+        first = output[:, 0]
+        return torch.where(first > 0.5, (first * 0).sqrt() * first, first).mean()
+
+    model = network()
+    found = ls.conservation(model, [X], broken)
+    assert found.distance is None
+    assert "gradient of NaN" in found.reason
+    with pytest.raises(ls.LawscopeError, match="gradient of NaN"):
+        ls.noise_equilibrium(model, [X], broken)
+    with pytest.raises(ls.LawscopeError, match="gradient is NaN"):
+        ls.teleport(model, [X], "noise-equilibrium", loss=broken)
+
+
 def test_a_network_that_cannot_compute_gradients_of_single_samples_keeps_its_charges():
     class Fussy(nn.Sequential):
         def forward(self, x):

@@ -265,6 +265,15 @@ class WeightFunction:
         return batch.map(lambda tensor: _double(tensor.to(self.device)), labels=labels)
 
 
+def check_finite(gradients: Tensor) -> None:
+    """Refuse a loss whose gradients, or numbers made of them, are NaN or infinite."""
+    if not gradients.isfinite().all():
+        raise LawscopeError(
+            "The loss of a sample alone has a gradient of NaN or infinity; the loss must be one "
+            "that can be computed of a single sample, as nn.CrossEntropyLoss() is."
+        )
+
+
 def blocks_of(count: int, weights: Weights, memory: int) -> list[range]:
     """Return samples in blocks whose gradients fit the memory, of one sample at least."""
     room = max(1, memory // (BYTES * sum(tensor.numel() for tensor in weights.values())))
