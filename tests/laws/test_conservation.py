@@ -55,7 +55,7 @@ def test_charges_and_distance_are_those_of_their_functions():
     charges = ls.charges(model, X).charges
     assert [(c.kind, c.where) for c in found.charges] == [(c.kind, c.where) for c in charges]
     for ours, theirs in zip(found.charges, charges, strict=True):
-        assert ours.numbers == theirs.values.size
+        assert ours.numbers == theirs.numbers == theirs.values.size
         assert ours.rms == pytest.approx(np.sqrt(np.mean(theirs.values**2)))
         assert ours.largest == pytest.approx(np.abs(theirs.values).max())
     noise = ls.noise_equilibrium(model, (X, Y), LOSS)
@@ -219,6 +219,15 @@ def test_batch_norm_in_training_and_dropout():
     assert {"rescaling", "translation"} <= kinds["eval"] & kinds["train"]
 
 
+def test_a_symmetric_charge_is_as_many_numbers_as_one_side_of_its_diagonal():
+    model = nn.Sequential(nn.Linear(6, 4, bias=False), nn.Linear(4, 3, bias=False))
+    found = ls.conservation(model, (X, Y), LOSS)
+    rotation, head = found.charges
+    assert (rotation.kind, rotation.numbers) == ("double rotation", 10)
+    assert found.numbers == 10 + head.numbers == 14
+    assert ls.charges(model, X).table()["numbers"].tolist() == [10, 4]
+
+
 def test_layers_that_share_weights_are_one():
     class Tied(nn.Module):
         def __init__(self):
@@ -289,6 +298,21 @@ def test_the_network_is_left_as_found_also_where_the_loss_cannot_be_computed_of_
     assert "one sample has no spread" in found.reason
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
     assert model.training
+
+
+def test_gradients_of_nan_are_no_dead_units():
+    def broken(output, labels):
+        first = output[:, 0]
+        return torch.where(first > 0.5, (first * 0).sqrt() * first, first).mean()
+
+    model = network()
+    found = ls.conservation(model, [X], broken)
+    assert found.distance is None
+    assert "gradient of NaN" in found.reason
+    with pytest.raises(ls.LawscopeError, match="gradient of NaN"):
+        ls.noise_equilibrium(model, [X], broken)
+    with pytest.raises(ls.LawscopeError, match="gradient is NaN"):
+        ls.teleport(model, [X], "noise-equilibrium", loss=broken)
 
 
 def test_a_network_that_cannot_compute_gradients_of_single_samples_keeps_its_charges():

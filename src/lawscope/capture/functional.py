@@ -197,9 +197,16 @@ class WeightFunction:
         return self.weights if names is None else {n: self.weights[n] for n in names}
 
     def run(self, weights: Weights, batch: Batch) -> object:
-        """Return what the network gives for a batch, θ being its own but for these weights."""
+        """Return the logits for a batch, θ being the network's own but for these weights.
+
+        They depend on these weights for autograd, with gradients of zero where nothing reads them.
+        """
         tensors = {**self.fixed, **self.weights, **weights}
-        return functional_call(self.model, tensors, batch.args, batch.kwargs)
+        output = functional_call(self.model, tensors, batch.args, batch.kwargs)
+        logits = find_logits(output)
+        if logits is None:
+            return output
+        return logits + next(iter(weights.values())).flatten()[:0].sum()
 
     def compute(self, weights: Weights, batch: Batch) -> Tensor:
         """Return f(x; θ) of a batch, θ being the network's own but for these weights."""
@@ -256,6 +263,15 @@ class WeightFunction:
         """Return a batch in double precision, where the weights are."""
         labels = None if batch.labels is None else _double(batch.labels.to(self.device))
         return batch.map(lambda tensor: _double(tensor.to(self.device)), labels=labels)
+
+
+def check_finite(gradients: Tensor) -> None:
+    """Refuse a loss whose gradients, or numbers made of them, are NaN or infinite."""
+    if not gradients.isfinite().all():
+        raise LawscopeError(
+            "The loss of a sample alone has a gradient of NaN or infinity; the loss must be one "
+            "that can be computed of a single sample, as nn.CrossEntropyLoss() is."
+        )
 
 
 def blocks_of(count: int, weights: Weights, memory: int) -> list[range]:

@@ -2,15 +2,17 @@
 
 Of a layer y = W h + b a sample has the gradients Σ δ hᵀ and Σ δ over its positions, δ being the
 gradient of y: what the layer read and the gradient of what it made are enough. A convolution is
-such a layer on patches, an embedding one on tokens as rows of zeros with a one.
+such a layer on patches, an embedding one on tokens as rows of zeros with a one, which are not made.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +31,6 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 KNOWN = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *NORMS)
 NAMES = ("weight", "bias")
-MOST_ONE_HOT = 2**25  # numbers in the rows of an embedding, beyond which it is left out
 PROVEN = 4  # samples on which it is tried
 EXACT = 1e-9  # relative difference that is rounding
 
@@ -41,20 +42,24 @@ class SampleLayer:
         path: of the module.
         module: the layer.
         read: what came in, with a first axis of samples.
-        edge: of what it made, in the graph.
+        made: what it made of that.
     """
 
-    def __init__(self, path: str, module: nn.Module, read: Tensor, edge: GradientEdge) -> None:
-        self.path, self.module, self.read, self.edge = path, module, read, edge
+    def __init__(self, path: str, module: nn.Module, read: Tensor, made: Tensor) -> None:
+        self.path, self.module, self.read = path, module, read
+        # The edge, because what follows may overwrite what was made.
+        self.edge, self.shape = get_gradient_edge(made), made.shape
         self.names: set[str] = set()  # of the weights, "weight" or "bias", that gradients are of
+
+    def take(self, samples: slice) -> Self:
+        """Return the same of some samples."""
+        part = copy.copy(self)
+        part.read = self.read[samples]
+        return part
 
     def full(self, name: str) -> str:
         """Return the name of a weight in the network."""
         return f"{self.path}.{name}" if self.path else name
-
-    def gradients(self, slope: Tensor) -> Weights:
-        """Return the gradients of each sample by full name, from the gradient of the output."""
-        return {self.full(name): self.gradient(name, slope) for name in sorted(self.names)}
 
     def gradient(self, name: str, slope: Tensor) -> Tensor:
         """Return the gradients of each sample of the weight or the bias."""
@@ -64,16 +69,38 @@ class SampleLayer:
 class MatrixLayer(SampleLayer):
     """A matrix W (O, I) for each of G groups, at P positions of each of n samples."""
 
+    held: Tensor | None = None  # rows
+
+    def take(self, samples: slice) -> Self:
+        part = super().take(samples)
+        part.held = None if self.held is None else self.held[samples]
+        return part
+
+    def hold_rows(self) -> None:
+        """Keep the rows, so that they are made once."""
+        self.held = self.rows
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """n, G, P and I."""
+        outputs = self.shape[1 if isinstance(self.module, CONVOLUTIONS) else -1]
+        positions = self.shape[1:].numel() // outputs
+        weight: Any = self.module.weight
+        groups: int = getattr(self.module, "groups", 1)
+        return len(self.read), groups, positions, weight.numel() // outputs
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of :attr:`rows`."""
+        return 8 * math.prod(self.sizes)
+
     @property
     def rows(self) -> Tensor:
         """What W is multiplied with, shape (n, G, P, I)."""
+        if self.held is not None:
+            return self.held
         module, x = self.module, self.read
         rows: Tensor
-        if isinstance(module, nn.Embedding):
-            rows = F.one_hot(x, module.num_embeddings).double()
-            if module.padding_idx is not None:
-                rows[..., module.padding_idx] = 0
-            return rows.reshape(len(x), 1, -1, module.num_embeddings)
         if not isinstance(module, CONVOLUTIONS):
             return x.reshape(len(x), 1, -1, x.shape[-1])
         mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
@@ -92,15 +119,51 @@ class MatrixLayer(SampleLayer):
             return maps.transpose(2, 3)
         return slope.reshape(len(slope), 1, -1, slope.shape[-1])
 
+    def multiply_pairs(self) -> Tensor:
+        """Return h·h′ of all positions of all samples, shape (G, n·P, n·P)."""
+        rows = self.rows.transpose(0, 1).flatten(1, 2)
+        return rows @ rows.transpose(1, 2)
+
+    def multiply(self, slopes: Tensor) -> Tensor:
+        """Return Σ δ hᵀ of each sample, shape (n, G, O, I), from δ of shape (n, G, P, O)."""
+        return slopes.transpose(2, 3) @ self.rows
+
     def gradient(self, name: str, slope: Tensor) -> Tensor:
         slopes = self.split(slope)
         if name == "bias":
             return slopes.sum(dim=2).flatten(1)
-        found = slopes.transpose(2, 3) @ self.rows
+        found = self.multiply(slopes)
         if isinstance(self.module, nn.Embedding) or keeps_turned(self.module):
             found = found.transpose(2, 3)
         weight: Tensor = getattr(self.module, name)
         return found.reshape(len(slope), *weight.shape)
+
+
+class EmbeddingLayer(MatrixLayer):
+    """A table of vectors, read at tokens: h is 1 at the token, and 0 where that is padding."""
+
+    module: nn.Embedding
+    row_bytes = 0
+
+    def hold_rows(self) -> None:
+        """Hold nothing, since rows are never made."""
+
+    @property
+    def counts(self) -> Tensor:
+        """Whether a position has a gradient, shape (n, P)."""
+        tokens, padding = self.read.flatten(1), self.module.padding_idx
+        return torch.ones_like(tokens).bool() if padding is None else tokens.ne(padding)
+
+    def multiply_pairs(self) -> Tensor:
+        tokens, counts = self.read.flatten(), self.counts.flatten()
+        return ((tokens[:, None] == tokens) & counts)[None].double()
+
+    def multiply(self, slopes: Tensor) -> Tensor:
+        samples, groups, _, outputs = slopes.shape
+        found = slopes.new_zeros(samples, groups, outputs, self.module.num_embeddings)
+        values = (slopes * self.counts[:, None, :, None]).transpose(2, 3)
+        tokens = self.read.reshape(samples, 1, 1, -1).expand_as(values)
+        return found.scatter_add_(3, tokens, values)
 
 
 class NormLayer(SampleLayer):
@@ -148,7 +211,7 @@ class LayerRun:
 
     def slopes(self, direction: Tensor) -> list[Tensor]:
         """Return the gradient of ⟨direction, output⟩ at the output of every layer."""
-        return _differentiate(self.output, direction, [layer.edge for layer in self.layers])
+        return _slopes(self.output, direction, self.layers)
 
 
 def _see_layers(
@@ -183,24 +246,39 @@ def _prove(function: WeightFunction, batch: Batch) -> set[str]:
     for samples in (1, len(mix)):
         direction = mix.to(output)
         direction[samples:] = 0
-        expected = _differentiate(output, direction, [leaves[name] for name in names])
+        weights = [leaves[name] for name in names]
+        expected = _differentiate(output, direction, [(each, each.shape) for each in weights])
         by_name = dict(zip(names, expected, strict=True))
-        slopes = _differentiate(output, direction, [layer.edge for layer in layers])
-        for layer, slope in zip(layers, slopes, strict=True):
-            for name, gradients in layer.gradients(slope).items():
-                gap = float((gradients.sum(dim=0) - by_name[name]).norm())
-                if bool(slope[samples:].any()) or not gap <= EXACT * float(by_name[name].norm()):
-                    proven.discard(name)
+        rows = [slice(row, row + 1) for row in range(samples)]
+        for layer, slope in zip(layers, _slopes(output, direction, layers), strict=True):
+            alone = not bool(slope[samples:].any())
+            for name in layer.names:
+                gap = whole = by_name[layer.full(name)]
+                for row in rows:  # of one sample at a time, since tables may be large
+                    gap = gap - layer.take(row).gradient(name, slope[row])[0]
+                if not (alone and float(gap.norm()) <= EXACT * float(whole.norm())):
+                    proven.discard(layer.full(name))
     return proven
 
 
+def _slopes(output: Tensor, direction: Tensor, layers: Sequence[SampleLayer]) -> list[Tensor]:
+    """Return the gradient of ⟨direction, output⟩ at the output of every layer."""
+    return _differentiate(output, direction, [(layer.edge, layer.shape) for layer in layers])
+
+
 def _differentiate(
-    output: Tensor, direction: Tensor, there: Sequence[Tensor] | Sequence[GradientEdge]
+    output: Tensor, direction: Tensor, there: Sequence[tuple[Tensor | GradientEdge, torch.Size]]
 ) -> list[Tensor]:
+    """Return the gradients at some places of these shapes: zeros where nothing is read."""
     if not there:
         return []
-    how: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
-    return [found.double() for found in torch.autograd.grad(output, there, direction, **how)]
+    places: Any = [place for place, _ in there]
+    found = torch.autograd.grad(output, places, direction, retain_graph=True, allow_unused=True)
+    how: dict[str, Any] = {"dtype": torch.float64, "device": output.device}
+    return [
+        torch.zeros(shape, **how) if gradient is None else gradient.double()
+        for gradient, (_, shape) in zip(found, there, strict=True)
+    ]
 
 
 def _open_layer(
@@ -210,11 +288,11 @@ def _open_layer(
     tensors = [t for t in (*args[:1], output) if isinstance(t, Tensor) and t.shape[:1] == (size,)]
     if len(tensors) < 2 or not output.requires_grad:
         return None
-    if isinstance(module, nn.Embedding):
-        own_gradient = module.max_norm is not None or module.sparse or module.scale_grad_by_freq
-        if own_gradient or args[0].numel() * module.num_embeddings > MOST_ONE_HOT:
-            return None
-    kind = NormLayer if isinstance(module, NORMS) else MatrixLayer
+    if isinstance(module, nn.Embedding) and (
+        module.max_norm is not None or module.sparse or module.scale_grad_by_freq
+    ):
+        return None
+    kinds = {nn.Embedding: EmbeddingLayer, **dict.fromkeys(NORMS, NormLayer)}
+    kind = kinds.get(type(module), MatrixLayer)
     read = args[0].detach().to(torch.float64 if args[0].is_floating_point() else torch.int64)
-    # The edge, because what follows may overwrite the output; and a copy of the input.
-    return kind(path, module, read.clone(), get_gradient_edge(output))
+    return kind(path, module, read.clone(), output)  # a copy: what follows may overwrite it

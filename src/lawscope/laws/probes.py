@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -37,30 +37,32 @@ class Probes:
         keys = {n: (int(hash_rows(torch.tensor([[n]]))), n) for n in set(numbers)}
         wanted = set(sorted({*self._held, *keys.values()})[: self.classes])
         self._held = {key: held for key, held in self._held.items() if key in wanted}
+        rows: dict[tuple[int, int], dict[int, int]] = {}  # by class, then by hash
         for row, (number, code) in enumerate(
             zip(numbers, hash_samples(batch).tolist(), strict=True)
         ):
-            if keys[number] not in wanted:
-                continue
-            held = self._held.setdefault(keys[number], {})
-            if code not in held and (len(held) < self.samples or code < max(held)):
-                held[code] = cut(batch, row)
-                self._drop(held)
+            if keys[number] in wanted:
+                rows.setdefault(keys[number], {}).setdefault(code, row)
+        for key, seen in rows.items():
+            held = self._held.get(key, {})
+            self._held[key] = {
+                code: held[code] if code in held else cut(batch, seen[code])
+                for code in self._least({*held, *seen})
+            }
 
     def merge(self, other: Probes) -> None:
         """Add what another process has kept."""
         self.counts += other.counts
         wanted = sorted({*self._held, *other._held})[: self.classes]
         both = {key: {**self._held.get(key, {}), **other._held.get(key, {})} for key in wanted}
-        for held in both.values():
-            self._drop(held)
-        self._held = both
+        self._held = {
+            key: {code: held[code] for code in self._least(held)} for key, held in both.items()
+        }
 
     def found(self) -> dict[int, Sequence[Batch]]:
         """Return the probes of each class, classes and samples in a fixed order."""
         by_number = {number: held for (_, number), held in self._held.items()}
         return {n: [by_number[n][code] for code in sorted(by_number[n])] for n in sorted(by_number)}
 
-    def _drop(self, held: dict[int, Batch]) -> None:
-        for code in sorted(held)[self.samples :]:
-            del held[code]
+    def _least(self, codes: Iterable[int]) -> list[int]:
+        return sorted(codes)[: self.samples]

@@ -52,6 +52,12 @@ class Charge:
     condition: str = ""
     conserved: bool = True
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers it is; a symmetric matrix is its diagonal and one side of it."""
+        size = self.values.size
+        return size if self.values.ndim < 2 else (size + len(self.values)) // 2
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Charges(Result):
@@ -77,7 +83,7 @@ class Charges(Result):
             {
                 "kind": [one.kind for one in self.charges],
                 "where": [one.where for one in self.charges],
-                "numbers": [one.values.size for one in self.charges],
+                "numbers": [one.numbers for one in self.charges],
                 "rms": [_rms(one) for one in self.charges],
                 "largest": [float(np.abs(one.values).max()) for one in self.charges],
                 "size": [one.size for one in self.charges],
@@ -88,7 +94,7 @@ class Charges(Result):
 
     def section(self) -> Section:
         rows = [
-            [one.kind, one.where, str(one.values.size), number(_rms(one)), number(one.size)]
+            [one.kind, one.where, str(one.numbers), number(_rms(one)), number(one.size)]
             for one in self.charges
         ]
         kinds = dict.fromkeys(one.kind for one in self.charges)
@@ -113,7 +119,7 @@ class Charges(Result):
         )
 
     def __str__(self) -> str:
-        numbers = sum(one.values.size for one in self.charges)
+        numbers = sum(one.numbers for one in self.charges)
         if not self.charges:
             return "no continuous symmetry, and so no charge"
         frozen = sum(not one.conserved for one in self.charges)

@@ -57,8 +57,11 @@ class Landscape:
                 total += float(share.detach())
                 for name, slope in zip(weights, found, strict=True):
                     slopes[name] += slope
-        if not np.isfinite(total):
-            raise LawscopeError("The loss is NaN or infinite; look at the weights and the data.")
+        if not np.isfinite(total) or not all(slope.isfinite().all() for slope in slopes.values()):
+            raise LawscopeError(
+                "The loss or its gradient is NaN or infinite; look at the weights, the data and "
+                "the loss."
+            )
         return total, slopes
 
     def curve(self, weights: Weights, direction: Weights) -> Weights:

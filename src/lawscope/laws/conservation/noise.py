@@ -11,7 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from lawscope.arrays import FloatArray
-from lawscope.capture.functional import WeightFunction, Weights, blocks_of, split, take
+from lawscope.capture.functional import (
+    WeightFunction,
+    Weights,
+    blocks_of,
+    check_finite,
+    split,
+    take,
+)
 from lawscope.capture.restore import unwrap
 from lawscope.capture.session import Loss, Session
 from lawscope.checks import checked
@@ -146,7 +153,8 @@ def noise_equilibrium(
         symmetries: of the network, found before.
 
     Raises:
-        LawscopeError: the loss cannot be computed, or the network has no rescaling.
+        LawscopeError: the loss cannot be computed, or has gradients of NaN; the network has no
+            rescaling.
     """
     source = Source(loader)
     found = find_symmetries(model, as_raw(source.peek())) if symmetries is None else symmetries
@@ -194,7 +202,9 @@ def per_sample_gradients(model: nn.Module, source: Source, loss: Loss) -> Iterat
         double = function.as_double(fitted)
         with function.running():
             for rows in blocks_of(batch.size, function.weights, MEMORY):
-                yield function.loss_gradients_of(take(double, slice(rows.start, rows.stop)))
+                found = function.loss_gradients_of(take(double, slice(rows.start, rows.stop)))
+                check_finite(torch.stack([each.sum() for each in found.values()]))
+                yield found
 
 
 def _sides(one: Symmetry, squares: Weights) -> Tensor:

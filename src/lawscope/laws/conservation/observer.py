@@ -250,7 +250,7 @@ def _describe(
         Conserved(
             kind=charge.kind,
             where=charge.where,
-            numbers=charge.values.size,
+            numbers=charge.numbers,
             rms=float(np.sqrt(np.mean(charge.values**2))),
             largest=float(np.abs(charge.values).max()),
             size=charge.size,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lawscope.arrays import FloatArray
-from lawscope.capture.functional import WeightFunction, Weights, blocks_of
+from lawscope.capture.functional import WeightFunction, Weights, blocks_of, check_finite
 from lawscope.errors import LawscopeError
 from lawscope.progress import Advance
 
@@ -45,7 +45,7 @@ def measure_limit(function: WeightFunction, changes: Tensor, looked_at: Sequence
         changes: the products of gradients by x, x′ and c, shape (n, n, K).
         looked_at: probes on which a short step is taken for comparison.
     """
-    _check_finite(changes)
+    check_finite(changes)
     own = changes.diagonal().T[:, :, None]  # of x by c
     size = own.norm(dim=1, keepdim=True)
     size = torch.where(size > 0, size, torch.nan)
@@ -87,7 +87,7 @@ def measure_steps(
     relative, signed, curved = list[Tensor](), list[Tensor](), [0.0]
     for row, gradient in _each_gradient(function, memory):
         length = _norm(gradient)
-        _check_finite(torch.tensor(length))
+        check_finite(torch.tensor(length))
         eta = SHORT * (weights or 1.0) / (length or 1.0) if rate is None else rate
         change = _step(function, gradient, eta) - before
         if not change.isfinite().all():
@@ -113,14 +113,6 @@ def _each_gradient(function: WeightFunction, memory: int) -> Iterator[tuple[int,
         found = function.loss_gradients(rows)
         for place, row in enumerate(rows):
             yield row, {name: gradient[place] for name, gradient in found.items()}
-
-
-def _check_finite(gradients: Tensor) -> None:
-    if not gradients.isfinite().all():
-        raise LawscopeError(
-            "The loss of a sample alone has a gradient of NaN or infinity; the loss must be one "
-            "that can be computed of a single sample, as nn.CrossEntropyLoss() is."
-        )
 
 
 def _step(function: WeightFunction, gradient: Weights, eta: float) -> Tensor:

@@ -91,7 +91,7 @@ def multiply_layers(
     layers = [LayerProducts(*pair, budget) for pair in zip(run.layers, losses, strict=True)]
     wanted = range(width) if width else columns
     for i, column in enumerate(wanted):
-        direction = torch.zeros_like(run.output)
+        direction = torch.zeros_like(run.output, memory_format=torch.contiguous_format)
         direction.view(count, -1)[:, column] = 1
         for layer, slope in zip(layers, run.slopes(direction), strict=True):
             own, *with_loss = layer.multiply(slope)
@@ -159,16 +159,13 @@ class LayerProducts:
     def __init__(self, layer: SampleLayer, loss: Tensor | None, budget: Budget) -> None:
         self.layer, self.loss, self.room = layer, loss, budget.memory // 4
         self.pairs: Tensor | None = None  # h·h′, shape (G, n·P, n·P)
-        self.rows: Tensor | None = None
         if isinstance(layer, MatrixLayer) and "weight" in layer.names:
-            rows = layer.rows
-            samples, groups, positions, inputs = rows.shape
+            samples, groups, positions, inputs = layer.sizes
             size = BYTES * groups * (samples * positions) ** 2
             if positions**2 <= inputs and size <= self.room and budget.take(size):
-                folded = _fold(rows)
-                self.pairs = folded @ folded.transpose(1, 2)
-            elif budget.take(rows.nbytes):
-                self.rows = rows
+                self.pairs = layer.multiply_pairs()
+            elif budget.take(layer.row_bytes):
+                layer.hold_rows()
         self.of_loss: list[Tensor] | None = None
         sizes = [getattr(layer.module, name).numel() for name in layer.names]
         if loss is not None and budget.take(BYTES * len(loss) * sum(sizes)):
@@ -202,11 +199,13 @@ class LayerProducts:
             if self.pairs is not None:
                 yield _fold(layer.split(slope))
             else:
-                rows = layer.rows if self.rows is None else self.rows
-                samples, groups, _, inputs = rows.shape
+                samples, groups, _, inputs = layer.sizes
                 units = max(1, self.room // (BYTES * samples * groups * inputs))
+                block = max(1, self.room * samples // max(1, layer.row_bytes))
+                parts = [slice(start, start + block) for start in range(0, samples, block)]
                 for some in layer.split(slope).split(units, dim=3):
-                    yield (some.transpose(2, 3) @ rows).flatten(1)
+                    found = [layer.take(part).multiply(some[part]) for part in parts]
+                    yield torch.cat(found).flatten(1)
         for name in sorted(names):
             yield layer.gradient(name, slope).flatten(1)
 
