@@ -340,3 +340,29 @@ def test_a_parameter_that_nothing_reads_is_no_obstacle():
     expected = ls.conservation(model, (X, Y), LOSS).distance
     model[1].unused = nn.Parameter(torch.ones(3))
     assert ls.conservation(model, (X, Y), LOSS).distance == expected
+
+
+def test_what_the_loss_gets_is_said_where_it_cannot_be_computed():
+    text = r"takes 1 positional argument.* two arguments: the output, of shape \(\d+, 3\), and the"
+    with pytest.raises(ls.LawscopeError, match=text):
+        ls.conservation(network(), (X, Y), lambda output: output.square().mean())
+    with pytest.raises(ls.LawscopeError, match="the second argument of the loss is None; pass"):
+        ls.conservation(network(), [X], LOSS)
+
+
+@pytest.mark.parametrize("samples", [2, 1000])
+def test_gradients_that_are_not_finite_are_no_dead_units(samples):
+    def wrong(output, labels):
+        return LOSS(output, labels) * math.nan
+
+    found = ls.conservation(network(), (X, Y), wrong, samples=samples)
+    assert found.verdict == "cannot be told"
+    assert found.distance is None
+    assert "are NaN or infinite; look at the loss" in found.reason
+    assert len(found.charges) == 4
+
+
+def test_one_sample_has_no_distance_and_no_warning():
+    found = ls.conservation(network(), (X[:1], Y[:1]), LOSS)
+    assert found.distance.measured == 0
+    assert str(found).endswith("distance from noise equilibrium not measured")

@@ -525,10 +525,13 @@ def compute_loss(loss: Loss, output: Any, batch: Batch) -> Tensor:
                 f"{error}"
             ) from error
         if labels is not None:
-            raise
+            raise LawscopeError(
+                f"{error} The loss gets two arguments: the output, of shape {tuple(logits.shape)}, "
+                f"and the labels, of shape {tuple(labels.shape)}."
+            ) from error
         raise LawscopeError(
-            "The data has no labels, and the loss cannot do without; pass (x, y) pairs, or a loss "
-            f"of the output alone, which gets None for labels. {error}"
+            "The data has no labels, so that the second argument of the loss is None; pass (x, y) "
+            f"pairs, or a loss that leaves that argument alone. {error}"
         ) from error
     if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
         what = f"a {type(value).__name__}"

@@ -25,7 +25,7 @@ from lawscope.checks import checked
 from lawscope.data.batches import as_raw
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
-from lawscope.formatting import many, number
+from lawscope.formatting import count, many, number
 from lawscope.laws.conservation.charges import check_fits
 from lawscope.laws.conservation.find import find_symmetries
 from lawscope.laws.conservation.found import Symmetries
@@ -168,10 +168,16 @@ def noise_equilibrium(
         }
         for rows, one in zip(sides, known, strict=True):
             rows.append(_sides(one, squares))
-    places = [
-        _equilibrium(one.where, torch.cat(rows)) for one, rows in zip(known, sides, strict=True)
-    ]
-    return NoiseEquilibrium(tuple(places), sum(map(len, sides[0])))
+    energies = [torch.cat(rows) for rows in sides]
+    finite = torch.cat(energies, 1).isfinite().flatten(1).all(1)
+    wrong = int((~finite).sum())
+    if wrong:
+        raise LawscopeError(
+            f"The gradients of {many(wrong, 'sample')} of {count(len(energies[0]))} are NaN or "
+            "infinite; look at the loss, the weights and the inputs before measuring."
+        )
+    places = [_equilibrium(one.where, each) for one, each in zip(known, energies, strict=True)]
+    return NoiseEquilibrium(tuple(places), len(energies[0]))
 
 
 def rescalings_of(model: nn.Module, found: Symmetries) -> list[Symmetry]:
@@ -222,11 +228,12 @@ def _sides(one: Symmetry, squares: Weights) -> Tensor:
 def _equilibrium(where: str, sides: Tensor) -> Equilibrium:
     mean = sides.mean(0)
     scale = 0.25 * (mean[:, 0] / mean[:, 1]).log()
+    scale = torch.where(torch.isfinite(scale), scale, torch.nan)
+    if len(sides) < MIN_SAMPLES:
+        return Equilibrium(where, scale.numpy(), np.full((len(scale), 2), np.nan))
     shares = sides / mean
     error = 0.25 * (shares[..., 0] - shares[..., 1]).std(0) / len(sides) ** 0.5
-    scale = torch.where(torch.isfinite(scale), scale, torch.nan)
     effective = sides.sum(0).square() / sides.square().sum(0)
-    few = (effective < MIN_EFFECTIVE).any(1) | (len(sides) < MIN_SAMPLES)
-    error = torch.where(few, torch.nan, error)
+    error = torch.where((effective < MIN_EFFECTIVE).any(1), torch.nan, error)
     ends = torch.stack([scale - NORMAL * error, scale + NORMAL * error], 1)
     return Equilibrium(where, scale.numpy(), ends.numpy())

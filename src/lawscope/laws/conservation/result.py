@@ -104,7 +104,9 @@ class Conservation(LawResult):
         return section_of(self)
 
     def __str__(self) -> str:
-        away = "not measured" if self.distance is None else fixed(self.distance.value, 2)
+        distance, away = self.distance, "not measured"
+        if distance is not None and distance.measured:
+            away = fixed(distance.value, 2)
         return (
             f"conservation: {many(len(self.charges), 'charge')} with "
             f"{many(self.numbers, 'conserved number')}; distance from noise equilibrium {away}"
