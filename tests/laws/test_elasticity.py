@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 import lawscope as ls
 from lawscope.capture.functional import WeightFunction
+from lawscope.capture.sample_gradients import compute_energies
 from lawscope.data.batches import Batch
 from lawscope.laws.elasticity import observer
 from lawscope.laws.elasticity.effects import measure_limit, measure_steps
@@ -173,6 +174,26 @@ def jacobians(net):
         parts = [torch.autograd.grad(logit, weights, **how) for logit in net(x)[0]]
         rows.append(torch.stack([torch.cat([g.flatten() for g in part]) for part in parts]))
     return torch.stack(rows)
+
+
+@pytest.mark.parametrize("build", [*NETWORKS, *LAYERS])
+def test_energies_of_the_gradients_of_single_samples_come_from_jacobians(build):
+    net, y = make(build), cases.labels(12)
+    function = WeightFunction(net, probes(), F.cross_entropy)
+    with function.running():
+        batch = function.as_double(Batch((cases.vectors(12),), {}, y))
+        found = compute_energies(function, batch, list(function.weights))
+    with torch.no_grad():
+        logits = copy.deepcopy(net).double().eval()(cases.vectors(12).double())
+    residual = logits.softmax(dim=1) - F.one_hot(y, CLASSES)
+    gradient = torch.einsum("ikp,ik->ip", jacobians(net), residual)
+    rows = gradient.split([weight.numel() for weight in function.weights.values()], dim=1)
+    assert found.keys() == function.weights.keys()
+    for (name, weight), row in zip(function.weights.items(), rows, strict=True):
+        squares = row.view(12, *weight.shape).square()
+        for axis, energy in enumerate(found[name], 1):
+            expected = squares.movedim(axis, 1).reshape(12, squares.shape[axis], -1).sum(dim=2)
+            assert energy.numpy() == pytest.approx(expected.numpy(), rel=1e-9, abs=1e-15)
 
 
 @pytest.mark.parametrize("build", [*NETWORKS, *LAYERS])

@@ -153,9 +153,9 @@ class WeightFunction:
         """Return ∇_θ ℓ(x) of these samples, of shape (rows, …) by name of the weight."""
         return self._gradients(self.loss_of, rows, self._choose(names))
 
-    def loss_gradients_of(self, batch: Batch) -> Weights:
+    def loss_gradients_of(self, batch: Batch, names: Sequence[str] | None = None) -> Weights:
         """Return ∇_θ ℓ(x) of every sample of another batch, as :meth:`as_double` gives it."""
-        return self._each(self.loss_of, self.weights, batch)
+        return self._each(self.loss_of, self._choose(names), batch)
 
     def loss_slopes(self, output: Tensor, batch: Batch) -> Tensor:
         """Return ∂ℓ/∂f of the loss of every sample alone, of the shape of the output."""
@@ -166,7 +166,7 @@ class WeightFunction:
 
         given = Batch((output.detach(),), {}, batch.labels)
         still = {"f": torch.zeros_like(given.main[:1])}
-        return torch.cat([_one(loss_at, still, sample)["f"] for sample in split(given)])
+        return _of_each(loss_at, still, given)[0]["f"].flatten(0, 1)
 
     def loss_of(self, weights: Weights, batch: Batch) -> Tensor:
         """Return the loss of a batch as one number, θ being the network's own but for these."""
@@ -237,16 +237,9 @@ class WeightFunction:
         return join([self.samples[row] for row in rows])
 
     def _each(self, value: Value, weights: Weights, batch: Batch) -> Weights:
-        if batch.size > 1 and not self.one_by_one:
-            try:
-                return _vmapped(value, weights, batch)
-            except Exception as error:  # whatever vmap cannot run; a mistake is raised again below
-                said = str(error).strip().partition("\n")[0]
-                self.one_by_one = (
-                    f"{type(error).__name__}: {textwrap.shorten(said, MOST_SAID, placeholder='…')}"
-                )
-        found = [_one(value, weights, sample) for sample in split(batch)]
-        return {name: torch.stack([each[name] for each in found]) for name in weights}
+        found, why = _of_each(value, weights, batch, together=not self.one_by_one)
+        self.one_by_one = self.one_by_one or why
+        return found
 
     def _alike(self) -> list[list[int]]:
         """Return the samples in groups of equal shapes."""
@@ -313,6 +306,21 @@ def join(samples: Sequence[Batch]) -> Batch:
     joined = iter([torch.cat(c) if c[0].dim() and len(c[0]) == 1 else c[0] for c in columns])
     labels = [sample.labels for sample in samples if sample.labels is not None]
     return samples[0].map(lambda _: next(joined), labels=torch.cat(labels) if labels else None)
+
+
+def _of_each(
+    value: Value, weights: Weights, batch: Batch, together: bool = True
+) -> tuple[Weights, str]:
+    """Return gradients of single samples, and why vmap could not compute them if it could not."""
+    why = ""
+    if batch.size > 1 and together:
+        try:
+            return _vmapped(value, weights, batch), why
+        except Exception as error:  # whatever vmap cannot run; a mistake is raised again below
+            said = str(error).strip().partition("\n")[0]
+            why = f"{type(error).__name__}: {textwrap.shorten(said, MOST_SAID, placeholder='…')}"
+    found = [_one(value, weights, sample) for sample in split(batch)]
+    return {name: torch.stack([each[name] for each in found]) for name in weights}, why
 
 
 def _vmapped(value: Value, weights: Weights, batch: Batch) -> Weights:

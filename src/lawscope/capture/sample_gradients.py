@@ -65,6 +65,10 @@ class SampleLayer:
         """Return the gradients of each sample of the weight or the bias."""
         raise NotImplementedError
 
+    def energies(self, name: str, slope: Tensor) -> list[Tensor]:
+        """Return Σ g² of each sample over all axes of a weight but one, for each axis."""
+        return sum_squares(self.gradient(name, slope))
+
 
 class MatrixLayer(SampleLayer):
     """A matrix W (O, I) for each of G groups, at P positions of each of n samples."""
@@ -137,6 +141,13 @@ class MatrixLayer(SampleLayer):
             found = found.transpose(2, 3)
         weight: Tensor = getattr(self.module, name)
         return found.reshape(len(slope), *weight.shape)
+
+    def energies(self, name: str, slope: Tensor) -> list[Tensor]:
+        if name == "bias" or self.sizes[1:3] != (1, 1) or type(self.module) is not nn.Linear:
+            return super().energies(name, slope)
+        # (δ hᵀ)² needs no product of the two.
+        made, read = self.split(slope)[:, 0, 0].square(), self.rows[:, 0, 0].square()
+        return [made * read.sum(1, keepdim=True), read * made.sum(1, keepdim=True)]
 
 
 class EmbeddingLayer(MatrixLayer):
@@ -212,6 +223,37 @@ class LayerRun:
     def slopes(self, direction: Tensor) -> list[Tensor]:
         """Return the gradient of ⟨direction, output⟩ at the output of every layer."""
         return _slopes(self.output, direction, self.layers)
+
+
+def compute_energies(
+    function: WeightFunction, batch: Batch, names: Sequence[str]
+) -> dict[str, list[Tensor]]:
+    """Return Σ g² of these weights, g = ∇_θ ℓ of single samples, over all axes but one, for each.
+
+    Each is of shape (samples, length of the axis).
+    """
+    run = LayerRun(function, batch)
+    found: dict[str, list[Tensor]] = {}
+    wanted = run.names.intersection(names)
+    if wanted:
+        slopes = run.slopes(function.loss_slopes(run.output, batch))
+        for layer, slope in zip(run.layers, slopes, strict=True):
+            for name in layer.names:
+                if layer.full(name) in wanted:
+                    found[layer.full(name)] = layer.energies(name, slope)
+    rest = [name for name in names if name not in wanted]
+    if rest:
+        gradients = function.loss_gradients_of(batch, rest)
+        found |= {name: sum_squares(gradient) for name, gradient in gradients.items()}
+    return found
+
+
+def sum_squares(gradient: Tensor) -> list[Tensor]:
+    """Return Σ g² of each sample over all axes of a weight but one, for each axis."""
+    squares, axes = gradient.square(), range(1, gradient.dim())
+    if len(axes) < 2:
+        return [squares] * len(axes)
+    return [squares.sum([other for other in axes if other != axis]) for axis in axes]
 
 
 def _see_layers(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,9 +20,10 @@ from lawscope.capture.functional import (
     take,
 )
 from lawscope.capture.restore import unwrap
+from lawscope.capture.sample_gradients import compute_energies
 from lawscope.capture.session import Loss, Session
 from lawscope.checks import checked
-from lawscope.data.batches import as_raw
+from lawscope.data.batches import Batch, as_raw
 from lawscope.data.source import Source
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many, number
@@ -36,7 +37,7 @@ from lawscope.section import Bars, Section, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-MEMORY = 2**24  # bytes of gradients that are held at a time; more would not stay in the cache
+MEMORY = 2**26  # bytes of gradients that are held at a time
 LOOKED_AT = 8  # samples on which the network is checked
 NORMAL = 1.959964  # of a 95 % interval
 # Fewer samples, or energy that lies in fewer of them, and the interval is too narrow: few gradients
@@ -159,13 +160,11 @@ def noise_equilibrium(
     source = Source(loader)
     found = find_symmetries(model, as_raw(source.peek())) if symmetries is None else symmetries
     known = rescalings_of(model, found)
+    names = list(dict.fromkeys(name for one in known for name in one.parameters))
     sides: list[list[Tensor]] = [[] for _ in known]
-    for gradients in per_sample_gradients(model, source, loss):
-        # In place, but for those of unused weights: one zero that stands for all.
-        squares = {
-            name: value.square_() if value.is_contiguous() else value.square()
-            for name, value in gradients.items()
-        }
+    for function, batch in _few_samples(model, source, loss):
+        squares = compute_energies(function, batch, names)
+        check_finite(torch.stack([each[0].sum() for each in squares.values()]))
         for rows, one in zip(sides, known, strict=True):
             rows.append(_sides(one, squares))
     energies = [torch.cat(rows) for rows in sides]
@@ -190,6 +189,16 @@ def per_sample_gradients(model: nn.Module, source: Source, loss: Loss) -> Iterat
 
     In float64, with the network in eval mode.
     """
+    for function, batch in _few_samples(model, source, loss):
+        found = function.loss_gradients_of(batch)
+        check_finite(torch.stack([each.sum() for each in found.values()]))
+        yield found
+
+
+def _few_samples(
+    model: nn.Module, source: Source, loss: Loss
+) -> Iterator[tuple[WeightFunction, Batch]]:
+    """Yield the network, running, and as many samples as have gradients that fit the memory."""
     session = Session(model, source)
     function: WeightFunction | None = None
     for batch in source:
@@ -201,18 +210,15 @@ def per_sample_gradients(model: nn.Module, source: Source, loss: Loss) -> Iterat
         double = function.as_double(fitted)
         with function.running():
             for rows in blocks_of(batch.size, function.weights, MEMORY):
-                found = function.loss_gradients_of(take(double, slice(rows.start, rows.stop)))
-                check_finite(torch.stack([each.sum() for each in found.values()]))
-                yield found
+                yield function, take(double, slice(rows.start, rows.stop))
 
 
-def _sides(one: Symmetry, squares: Weights) -> Tensor:
+def _sides(one: Symmetry, squares: Mapping[str, Sequence[Tensor]]) -> Tensor:
     """Return |g|² of the weights a scale multiplies and of those it divides, (n, units, 2)."""
-    total = torch.zeros(len(squares[one.parameters[0]]), one.units, 2, dtype=torch.float64)
+    samples = len(squares[one.parameters[0]][0])
+    total = torch.zeros(samples, one.units, 2, dtype=torch.float64)
     for leg in one.legs:
-        square = squares[leg.parameter]
-        others = [axis for axis in range(1, square.dim()) if axis != leg.axis + 1]
-        along = square.sum(others) if others else square
+        along = squares[leg.parameter][leg.axis]
         rows = along[:, leg.index(one.units).to(along.device)].sum(-1)
         total[..., int(leg.sign < 0)] += rows.cpu()
     return total
