@@ -28,6 +28,7 @@ from lawscope.statistics.span import (
     GroupDirections,
     Span,
     SpanSquares,
+    all_finite,
     average_folds,
     find_coordinates,
     find_coordinates_by_gram,
@@ -158,9 +159,7 @@ class ClassScatter(Statistic):
             self.held_bytes += features.nbytes
             if self.wide:
                 # Its sums are taken from what is held, at the end.
-                # A finite sum is the quick answer; one that overflows is not yet a wrong feature.
-                finite = features.sum().isfinite() or features.isfinite().all()
-                self._held_finite = self._held_finite and bool(finite)
+                self._held_finite = self._held_finite and all_finite(features)
                 return
         self._add(self._buffer.append(features, groups))
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lawscope.statistics.row_buffer import split_rows
-from lawscope.statistics.span import Directions, Span, choose_scale
+from lawscope.statistics.span import Directions, Span, all_finite, choose_scale
 
 FEW = 64
 
@@ -31,7 +31,7 @@ class GroupMeans:
     @property
     def finite(self) -> bool:
         """Whether every feature was finite: a sum keeps NaN and infinity for good."""
-        return bool(self._sums.sum(dtype=torch.float64).isfinite())
+        return all_finite(self._sums)
 
     def update(self, features: Tensor, groups: Tensor, total: int) -> None:
         """Add features (B, d) of groups (B,) on the CPU, all below the ``total`` known by now."""
@@ -78,7 +78,7 @@ class GroupMeans:
         """Make room for ``total`` groups; return the shift, the mean of the ``first`` rows seen."""
         if self.shift is None:
             wide = torch.promote_types(first.dtype, torch.float32) if self.single else torch.float64
-            self.shift = first.mean(dim=0, dtype=torch.float64).to(wide)
+            self.shift = first.to(wide).mean(dim=0)
             self._sums = self.shift.new_zeros(0, len(self.shift))
             if self.single:
                 self.scale = choose_scale(first - self.shift)
@@ -156,5 +156,7 @@ class GroupScatter:
 
 def _lengthen(table: Tensor, total: int) -> Tensor:
     """Return a table with zeros at its end, ``total`` rows long or as long as it is."""
-    missing = total - len(table)
-    return table if missing <= 0 else torch.cat([table, table.new_zeros(missing, *table.shape[1:])])
+    missing = table.new_zeros(max(0, total - len(table)), *table.shape[1:])
+    if not len(table) or not len(missing):
+        return table if len(table) else missing
+    return torch.cat([table, missing])

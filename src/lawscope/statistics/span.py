@@ -207,11 +207,17 @@ def find_length(vector: Tensor) -> float:
 
 def choose_scale(centred: Tensor) -> float:
     """Return the power of two that brings numbers near 1, so that their squares do not vanish."""
-    size = float(torch.linalg.vector_norm(centred, math.inf)) if centred.numel() else 0.0
+    size = max(abs(float(end)) for end in centred.aminmax()) if centred.numel() else 0.0
     if not 0 < size < math.inf:
         return 1.0
     largest = 1000 if centred.dtype == torch.float64 else 126
     return 2.0 ** min(largest, max(-largest, -round(math.log2(size))))
+
+
+def all_finite(numbers: Tensor) -> bool:
+    """Return whether every number is finite."""
+    # A finite sum is the quick answer; one that overflows is not yet a wrong number.
+    return bool(numbers.sum().isfinite() or numbers.isfinite().all())
 
 
 def multiply_means(means: Tensor) -> Tensor:
