@@ -166,7 +166,7 @@ def brief(value: Any) -> str:
     if isinstance(value, float):
         return number(value)
     if isinstance(value, Mapping):
-        return "; ".join(f"{key} {brief(inside)}" for key, inside in value.items())
+        return "; ".join(f"{key}: {brief(inside)}" for key, inside in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _brief_list(value)
     return str(value)

@@ -340,7 +340,7 @@ def measured_text(column: Column) -> str:
     """Return what was measured and why the verdict is not a plain one."""
     if column.measured is None:
         return column.why
-    return brief(column.measured) + (f" ({column.why})" if column.why else "")
+    return brief(column.measured) + (f"; {column.why}" if column.why else "")
 
 
 def _table(title: str, last: str, sentences: Sequence[Judged]) -> Table:
