@@ -56,7 +56,7 @@ def fit(
 
     [bold]Examples[/bold]
 
-    lawscope elastic fit run.lawscope.json
+    lawscope elastic fit means.lawscope.json
 
     lawscope elastic fit means.npz --model I --window 51 --out fit.html
     """
