@@ -116,7 +116,7 @@ def simulate(
 
     lawscope elastic simulate --alpha "1/sqrt(1+t)" --label-noise 0,0.3,0.6,0.667,0.7,0.9
 
-    lawscope elastic simulate --model L --beta "-0.02" --times 500 --record run.lawscope.json
+    lawscope elastic simulate --model L --beta "-0.02" --times 500 --record means.lawscope.json
     """
     from lawscope.whole_number import whole_number
 
