@@ -133,6 +133,7 @@ def test_every_protocol_is_a_column_and_the_authors_decides(toys):
         ([0.5], "0.500"),
         ([None, math.nan], "–"),
         ({"a": [1.0, None]}, "a: 1.00 (1 missing)"),
+        ({"a": {"b": 1, "c": 2}, "d": [0.5]}, "a: (b: 1, c: 2); d: 0.500"),
         ([math.inf, 1.0], "∞ [1.00, ∞]"),
         ([True, False], "yes, no"),
         ([[1.0, 2.0], [3.0]], "1.50 [1.00, 2.00], 3.00"),
