@@ -275,7 +275,7 @@ def load(name: str, out: str | Path, preset: str | None = None) -> StudyResult:
     at = f" at preset {preset}" if preset else ""
     raise LawscopeError(
         f"There is no result of {name}{at} in {out}; run the study first, or name another folder "
-        "of results."
+        "of results, as that named results in a clone of the repository."
     )
 
 
