@@ -10,9 +10,9 @@ from made_up import Report, make_collapse, make_next_token, make_report
 from rich.cells import cell_len
 from rich.console import Console
 
-from lawscope.report.terminal import render_frame, render_terminal
+from lawscope.report.terminal import render_frame, render_table, render_terminal
 from lawscope.result import Result
-from lawscope.section import Bars, Curve, Section
+from lawscope.section import Bars, Curve, Section, Table
 
 
 def printed(result: Result, encoding: str = "utf-8", width: int = 80, color: bool = False) -> str:
@@ -142,6 +142,18 @@ def test_a_frame_fits_with_its_names_whole(encoding: str) -> None:
     assert max(cell_len(line) for line in text.splitlines()) <= 60
     assert "0.333" in text
     assert text.count("a") == 31  # with that of "name"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_numbers_in_a_table_are_folded_and_never_cut(width: int) -> None:
+    interval, share = "0.0723 to 0.0945", "78.2 % to 80.1 %"
+    columns = ["layers", "D", "95 %", "r", "training right", "held out right", "95 %", ""]
+    row = ["10", "0.0812", interval, "−0.99", "100 %", "79.1 %", share, "most accurate"]
+    console = Console(file=io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), width=width)
+    with console.capture() as captured:
+        console.print(render_table(Table("", columns, [row], words=0)))
+    shown, whole = captured.get(), "".join([*columns, *row])
+    assert all(shown.count(each) == whole.count(each) for each in "0123456789%")
 
 
 def test_a_result_without_anything_to_show_is_its_line() -> None:

@@ -56,7 +56,7 @@ def fit(
 
     [bold]Examples[/bold]
 
-    lawscope elastic fit run.lawscope.json
+    lawscope elastic fit means.lawscope.json
 
     lawscope elastic fit means.npz --model I --window 51 --out fit.html
     """
@@ -116,7 +116,7 @@ def simulate(
 
     lawscope elastic simulate --alpha "1/sqrt(1+t)" --label-noise 0,0.3,0.6,0.667,0.7,0.9
 
-    lawscope elastic simulate --model L --beta "-0.02" --times 500 --record run.lawscope.json
+    lawscope elastic simulate --model L --beta "-0.02" --times 500 --record means.lawscope.json
     """
     from lawscope.whole_number import whole_number
 

@@ -106,16 +106,20 @@ def run(
 
 @app.command()
 def show(
-    name: Name, preset: WhichPreset = None, out: Out = DEFAULT_OUT, json_: AsJson = False
+    name: Name,
+    preset: WhichPreset = None,
+    out: Out = DEFAULT_OUT,
+    numbers: Annotated[bool, typer.Option("--numbers", help="All numbers measured too.")] = False,
+    json_: AsJson = False,
 ) -> None:
-    """Show the claims of a study with the paper's number, ours and the verdict; and all numbers."""
+    """Show the claims of a study with the paper's number, ours and the verdict, as the docs do."""
     from lawscope.studies.result import load
 
     result = load(name, out, preset)
     if json_:
         print_json(result.to_dict())
     else:
-        _print_results([result], out, numbers=True)
+        _print_results([result], out, numbers=numbers)
 
 
 @app.command()

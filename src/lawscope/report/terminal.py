@@ -31,6 +31,8 @@ LEAST_STRIP, MOST_STRIP = 8, 32
 LEAST_NAME = 10
 LEAST_SPAN = 1.25  # of a log axis
 LONGEST_WHOLE = 24  # cells of a table up to this length are not folded
+FOLDED = 16  # room that a folded column should have
+GAP = 2  # between the columns of a table
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 # How a terminal without Unicode spells what we write.
 SPELLED = str.maketrans(
@@ -118,16 +120,42 @@ class _Writer:
 
     def table(self, shown: Texts) -> Table:
         """Return a table whose long cells are folded; words with a tone have its colour."""
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for place, title in enumerate(shown.columns):
-            words = [row[place] for row in shown.rows]
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+        lines = [shown.columns, *shown.rows]
+        columns = [[line[place] for line in lines] for place in range(len(shown.columns))]
+        whole = self._find_whole(columns)
+        for place, (title, *_) in enumerate(columns):
             side: Side = "left" if place < shown.words else "right"
-            whole = self.measure((title, *words)) <= LONGEST_WHOLE
-            table.add_column(self.text(title, "dim"), justify=side, no_wrap=whole, overflow="fold")
+            table.add_column(
+                self.text(title, "dim"), justify=side, no_wrap=place in whole, overflow="fold"
+            )
         for row in shown.rows:
             styles = (TONES.get(shown.tones.get(cell, ""), "") for cell in row)
             table.add_row(*map(self.text, row, styles))
         return table
+
+    def _find_whole(self, columns: Sequence[Sequence[str]]) -> set[int]:
+        """Return the columns whose cells are not folded.
+
+        Where the table is too wide for that, the widest that have spaces are folded there: rich
+        would cut the ends of cells off, and half a number is another number.
+        """
+        widths = [self.measure(words) for words in columns]
+        whole = {i for i, width in enumerate(widths) if width <= LONGEST_WHOLE}
+        spaced = {i for i in whole if any(" " in words for words in columns[i])}
+
+        def needed() -> int:
+            rooms = (
+                width if i in whole else min(math.ceil(width / 2), FOLDED)
+                for i, width in enumerate(widths)
+            )
+            return sum(rooms) + GAP * len(columns)
+
+        while spaced and needed() > self.width:
+            widest = max(spaced, key=widths.__getitem__)
+            spaced.remove(widest)
+            whole.remove(widest)
+        return whole
 
     def frame(self, frame: pd.DataFrame) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

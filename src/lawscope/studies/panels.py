@@ -166,10 +166,17 @@ def brief(value: Any) -> str:
     if isinstance(value, float):
         return number(value)
     if isinstance(value, Mapping):
-        return "; ".join(f"{key} {brief(inside)}" for key, inside in value.items())
+        return "; ".join(f"{key}: {_brief_inside(inside)}" for key, inside in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _brief_list(value)
     return str(value)
+
+
+def _brief_inside(value: Any) -> str:
+    """Write the value of a panel; a mapping in it as a list of its own."""
+    if not isinstance(value, Mapping):
+        return brief(value)
+    return f"({', '.join(f'{key}: {_brief_inside(inside)}' for key, inside in value.items())})"
 
 
 def _brief_list(values: Sequence[Any]) -> str:

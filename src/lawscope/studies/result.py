@@ -275,7 +275,7 @@ def load(name: str, out: str | Path, preset: str | None = None) -> StudyResult:
     at = f" at preset {preset}" if preset else ""
     raise LawscopeError(
         f"There is no result of {name}{at} in {out}; run the study first, or name another folder "
-        "of results."
+        "of results, as that named results in a clone of the repository."
     )
 
 
@@ -340,7 +340,7 @@ def measured_text(column: Column) -> str:
     """Return what was measured and why the verdict is not a plain one."""
     if column.measured is None:
         return column.why
-    return brief(column.measured) + (f" ({column.why})" if column.why else "")
+    return brief(column.measured) + (f"; {column.why}" if column.why else "")
 
 
 def _table(title: str, last: str, sentences: Sequence[Judged]) -> Table:

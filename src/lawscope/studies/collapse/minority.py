@@ -107,7 +107,7 @@ def figure(numbers: Numbers) -> Figure:
 
 
 STUDY = Study(
-    title="Trained networks merge their minority classifiers as R grows, as predicted",
+    title="Minority classifiers of trained networks against R, beside the prediction",
     source="Fang et al. 2021, Minority Collapse in experiments; LPM predictions match experiments",
     paper="cosines rise to 1 with R and match the prediction; minority accuracy 5.5 % to 34.3 %",
     minutes={"smoke": 0.1, "cpu": 8, "paper": 130_000},

@@ -225,7 +225,7 @@ def figure(numbers: Numbers) -> Figure:
 
 
 STUDY = Study(
-    title="Deep linear network on images: layers reach the norms of the noise equilibrium",
+    title="Deep linear network on images: do layers reach the norms of the noise equilibrium?",
     source="Ziyin et al. 2024, theorem 5.4 and figure 8",
     paper="orthogonal, aligned and balanced layers, from equal and from random norms",
     minutes={"smoke": 0.05, "cpu": 2, "paper": 2},

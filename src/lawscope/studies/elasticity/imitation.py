@@ -164,7 +164,7 @@ def by_world(value: Callable[[Numbers], float | None]) -> Callable[[Numbers], An
 
 
 STUDY = Study(
-    title="The LE-ODE with estimated strengths imitates training",
+    title="The LE-ODE with estimated strengths, against the training it imitates",
     source="Zhang et al. 2021, figures 4 and 5",
     paper="the L-model imitates true dynamics reasonably well, better than the I-model, and late",
     minutes={"smoke": 0.1, "cpu": 4, "paper": 60},

@@ -143,7 +143,7 @@ def genuine_by_world(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
 
 
 STUDY = Study(
-    title="L-model: an ETF if ∫β = −∞; trained networks approach one",
+    title="L-model: an ETF if ∫β = −∞; do trained networks approach one?",
     source="Zhang et al. 2021, neural collapse of the LE-ODE, figure 1",
     paper="γ > 0 and β < 0 from some T on: normalised class means form an ETF",
     minutes={"smoke": 0.1, "cpu": 3, "paper": 60},

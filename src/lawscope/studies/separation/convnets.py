@@ -64,7 +64,7 @@ def figure(numbers: Numbers) -> Figure:
 
 
 STUDY = he_su_study(
-    title="AlexNet and VGG13 with 5×5 filters: the law holds layer by layer",
+    title="AlexNet and VGG13 with 5×5 filters: does the law hold layer by layer?",
     source="He & Su 2023, figure 2",
     paper="holds for AlexNet on Fashion-MNIST and CIFAR-10, and for VGG13 on Fashion-MNIST",
     minutes={"smoke": 0.2, "cpu": 12, "paper": 20_000},

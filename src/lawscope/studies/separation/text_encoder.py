@@ -118,7 +118,7 @@ def figure(numbers: Numbers) -> Figure:
 
 
 STUDY = he_su_study(
-    title="A BERT-like encoder on two-class sentences: the law is not seen",
+    title="A BERT-like encoder on two-class sentences: is the law seen?",
     source="He & Su 2023, figure 14",
     paper="no law in BERT, neither with the first token nor with the mean of the tokens",
     minutes={"smoke": 0.1, "cpu": 2, "paper": 180},
