@@ -128,7 +128,8 @@ def test_every_protocol_is_a_column_and_the_authors_decides(toys):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ([3, 1, 2], "2 [1, 3]"),
+        (-6, "−6"),
+        ([3, 1, -2], "1 [−2, 3]"),
         ([1, 2], "1.50 [1, 2]"),
         ([0.5], "0.500"),
         ([None, math.nan], "–"),

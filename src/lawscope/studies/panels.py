@@ -169,7 +169,7 @@ def brief(value: Any) -> str:
         return "; ".join(f"{key}: {_brief_inside(inside)}" for key, inside in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _brief_list(value)
-    return str(value)
+    return f"−{-value}" if isinstance(value, int) and value < 0 else str(value)
 
 
 def _brief_inside(value: Any) -> str:
