@@ -176,6 +176,43 @@ def tied():
     return nn.Sequential(*first, nn.Linear(5, 3))
 
 
+class Autoencoder(nn.Module):
+    """Reads its units with the transpose of the matrix that writes them."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.activation = activation
+        self.W, self.b = nn.Parameter(torch.randn(5, 6)), nn.Parameter(torch.randn(5))
+        self.c = nn.Parameter(torch.randn(6))
+
+    def forward(self, x):
+        units = self.activation(nn.functional.linear(x, self.W, self.b))
+        return nn.functional.linear(units, self.W.T, self.c)
+
+
+class Siamese(nn.Module):
+    """Adds what one layer makes of two inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.h = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.h(torch.tanh(self.a(x) + self.a(x.square())))
+
+
+class LowRankHead(nn.Module):
+    """A softmax head with a low-rank addition."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(6, 3)
+        self.A, self.B = nn.Linear(6, 2, bias=False), nn.Linear(2, 3, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.B(self.A(x))
+
+
 class Encoder(nn.Module):
     """One of torch's own layers, whose attention is one module."""
 

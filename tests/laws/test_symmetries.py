@@ -38,6 +38,11 @@ CASES = {
     "bare": (nets.Bare, nets.inputs, {R: 2, T: 1}),
     "depthwise": (nets.depthwise, nets.images, {R: 2, D: 1, **HEAD}),
     "tied": (nets.tied, nets.inputs, {R: 1, P: 1, **HEAD}),
+    # What writes a unit also reads it, and no scale of it is free; the bias of the output shifts.
+    "transpose": (lambda: nets.Autoencoder(torch.relu), nets.inputs, {P: 1, T: 1}),
+    "odd transpose": (lambda: nets.Autoencoder(torch.tanh), nets.inputs, {F: 1, P: 1, T: 1}),
+    "siamese": (nets.Siamese, nets.inputs, {F: 1, P: 1, **HEAD}),
+    "low-rank head": (nets.LowRankHead, nets.inputs, {D: 1, T: 3}),
     # Two heads, Q·K and V·O; ReLU in the middle, norm2 to the head; the bias of keys.
     "encoder": (nets.Encoder, nets.images, {D: 4, R: 2, P: 1, T: 3}),
     # Per block: two norms to their readers, 2 heads × (QK, VO), 4 shifts into norms, the bias of
@@ -111,6 +116,23 @@ def test_units_behind_a_concatenation_are_exchanged_with_the_layer_that_makes_th
 def test_a_bias_in_front_of_batch_norm_is_free_in_training():
     found = ls.find_symmetries(nets.DenseNorm().train(), nets.images(), mode="train")
     assert [one.parameters for one in found.of(T)][:2] == [("c0.bias",), ("c1.bias",)]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_weights_that_write_and_read_their_units_are_not_scaled(bias):
+    model = nets.Autoencoder(torch.relu)
+    if not bias:
+        model.b = None
+    found = ls.find_symmetries(model, nets.inputs())
+    assert not found.of(R)
+    (place,) = [one for one in found.missing if "the same weights" in one.why]
+    assert place.where == ("W and b → c and W" if bias else "W → c and W")
+
+
+def test_a_tied_matrix_is_not_flipped_where_the_activation_is_not_odd():
+    model = nets.Autoencoder(nn.functional.gelu)
+    model.b = None
+    assert not ls.find_symmetries(model, nets.inputs()).of(F)
 
 
 def test_weight_norm_and_similarity_functions_are_seen():

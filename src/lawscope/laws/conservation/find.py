@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -29,6 +29,7 @@ from lawscope.laws.conservation.probe import CLOSE, Probe, without_epsilon
 from lawscope.laws.conservation.symmetry import Kind, Leg, Symmetry
 
 NOT_SAME = "the output changes by {:.1e}"
+TIED = "the same weights are on both sides"
 SOFTMAX = "under a cross-entropy loss on the output"
 NORMALISES = frozenset(
     {"normalize", "norm", "vector_norm", "linalg_norm", "linalg_vector_norm", "cosine_similarity"}
@@ -141,7 +142,7 @@ class Search:
                 continue
             failed.append(one)
             if why:
-                self.miss(one.kind, one.where, why.format(residual))
+                self.miss(one.kind, one.where, TIED if one.cancels else why.format(residual))
         return failed
 
     def _noted(self, one: Symmetry, residual: float) -> Symmetry:
@@ -166,7 +167,8 @@ class Search:
             activations = set().union(*(w.activations for w in place.writers))
             if not all(writer.homogeneous for writer in place.writers):
                 self.miss("rescaling", one.where, f"{_name(activations)} is not homogeneous")
-                flips.append((replace(one, kind="sign flip"), frozenset(activations)))
+                flip = replace(one, kind="sign flip", legs=_without_signs(one.legs))
+                flips.append((flip, frozenset(activations)))
             elif activations or any(self._is_gain(writer) for writer in place.writers):
                 scalings.append(one)
             else:
@@ -268,7 +270,7 @@ class Search:
         moved |= {interface for interface, _ in done}
         if units < 2:
             return []
-        return [Symmetry("permutation", where, tuple(dict.fromkeys(legs)), units)]
+        return [Symmetry("permutation", where, _without_signs(legs), units)]
 
     def _find_feeders(
         self, norm: Writer, first: int, units: int
@@ -391,7 +393,7 @@ class Search:
             for writer in interface.writers:
                 parallel.setdefault(frozenset(writer.readings), []).extend(writer.constants)
             for legs in parallel.values():
-                for one, other in pairwise(legs):
+                for one, other in pairwise(dict.fromkeys(legs)):
                     both = one, replace(other, sign=-1)
                     where = f"{one.parameter} − {other.parameter}"
                     candidates.append(
@@ -420,7 +422,7 @@ class Search:
     def _try_head(self, interfaces: Sequence[Interface]) -> None:
         """Try to shift all logits: a softmax does not see it."""
         heads = [w for i in interfaces for w in i.writers if w.leaves and w.units > 1]
-        candidates = [s for w in heads[-1:] for s in self._shift(w, " → softmax", SOFTMAX)]
+        candidates = [s for w in heads for s in self._shift(w, " → softmax", SOFTMAX)]
         self.keep(candidates, NOT_SAME)
         if not candidates:
             self.miss("translation", "output", "no layer writes the output as it is")
@@ -483,7 +485,7 @@ class Search:
                 tried.append(Symmetry("rescaling", where, (*part.legs, *known), part.units))
         self.keep(tried, NOT_SAME)
         if len(tried) == len(parts) > 1:
-            legs = tuple(dict.fromkeys(leg for one in tried for leg in one.legs))
+            legs = _without_signs(leg for one in tried for leg in one.legs)
             where = f"{' + '.join(part.name for part in parts)} → {names}"
             self.keep([Symmetry("permutation", where, legs, parts[0].units)], NOT_SAME)
 
@@ -589,6 +591,11 @@ def _heads(
         condition = "per rotary pair" if rotary else ""
         name = f"{where} (head {head})" if few > h else where
         yield Symmetry(kind, name, tuple(legs), h // block, condition=condition)
+
+
+def _without_signs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
+    """Return slices that a discrete group acts on in one way, whether they write or read."""
+    return tuple(dict.fromkeys(replace(leg, sign=1) for leg in legs))
 
 
 def _raise(one: Symmetry, degree: int) -> Symmetry:

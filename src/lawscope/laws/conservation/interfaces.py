@@ -96,8 +96,10 @@ class Network:
     def name(self, position: int) -> str:
         """Return how a layer is called: by its module, or by its parameters."""
         operation = self.operations[position]
-        alone = operation.function is None or len(operation.parameters) != 1
-        return (operation.path if alone else operation.parameters[0]) or operation.path
+        names = operation.parameters
+        if operation.function is not None and len(names) == 1:
+            return names[0]
+        return operation.path or " and ".join(names)
 
     def matrix(self, operation: Operation) -> tuple[str, int] | None:
         """Return the matrix of a layer, and the axis along which its outputs are counted."""
@@ -111,11 +113,14 @@ class Network:
         if isinstance(module, _ConvNd):
             transposed = isinstance(module, _ConvTransposeNd)
             return wide[0], int(transposed)
-        if isinstance(module, nn.Linear) or operation.function == "linear":
+        if isinstance(module, nn.Linear):
             return wide[0], 0
         if operation.kind != "weight" or len(shape) != 2:
             return None
-        turned = any(self.operations[i].function in kinds.TURNS for i in operation.inputs)
+        sources = [self.operations[i] for i in operation.inputs]
+        turned = any(o.function in kinds.TURNS and o.origin == "weights" for o in sources)
+        if operation.function == "linear":
+            return wide[0], int(turned)
         fits = [axis for axis in (0, 1) if operation.shape[-1:] == (shape[axis],)]
         by_rule = 0 if turned else 1  # x @ W counts outputs along the second axis
         return (wide[0], by_rule if by_rule in fits else fits[0]) if fits else None

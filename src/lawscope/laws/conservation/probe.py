@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -86,7 +87,12 @@ class Probe:
         return output.double()
 
     def residual(self, symmetries: Sequence[Symmetry]) -> float:
-        """Return the largest relative change of a sample's output under random elements of all."""
+        """Return the largest relative change of a sample's output under random elements of all.
+
+        Infinite where one acts on a slice and takes it back: that proves nothing.
+        """
+        if any(one.cancels for one in symmetries):
+            return math.inf
         generator = torch.Generator().manual_seed(SEED)
         parameters = {**self.parameters, **self.buffers}
         touched = {name for symmetry in symmetries for name in symmetry.parameters}
@@ -99,10 +105,10 @@ class Probe:
         if any("cross-entropy" in s.condition for s in symmetries):
             before, after = before.log_softmax(-1), after.log_softmax(-1)
         if before.shape != after.shape:
-            return float("inf")
+            return math.inf
         change, size = ((after - before).flatten(1).norm(dim=1), before.flatten(1).norm(dim=1))
         worst = float((change / size.clamp_min(1e-3 * float(size.max()) or 1.0)).max())
-        return worst if worst == worst else float("inf")
+        return worst if worst == worst else math.inf
 
     def verify(self, symmetries: Sequence[Symmetry]) -> list[float]:
         """Return the residual of each; many are tried at once, and halved where one fails."""
