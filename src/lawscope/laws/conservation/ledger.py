@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -27,10 +28,11 @@ from lawscope.whole_number import whole_number
 if TYPE_CHECKING:
     import pandas as pd
 
+_SEARCHED: WeakSet[nn.Module] = WeakSet()  # networks whose symmetries a ledger looks for just now
 SAME = ("momentum", "dampening", "nesterov", "maximize")
-ADAMW = (
-    "AdamW decays weights apart from the gradient, which is not an L2 penalty: charges do not "
-    "decay by (1 − ηλ)² under it, and Adam's steps change them in the first order."
+DECOUPLED = (
+    "{} decays weights apart from the gradient, which is not an L2 penalty: charges do not "
+    "decay by (1 − ηλ)² under it, and its steps change them in the first order."
 )
 
 
@@ -190,17 +192,18 @@ class ChargeLedger:
         self.step, self.measured, self.notes = 0, list[int](), list[str]()
         self.accounts: list[Account] | None = None
         self.recursive = type(optimizer) is SGD
-        if isinstance(optimizer, AdamW):
-            self.notes.append(ADAMW)
+        name = type(optimizer).__name__
+        apart = any(group.get("decoupled_weight_decay") for group in optimizer.param_groups)
+        if apart or isinstance(optimizer, AdamW):  # which has no such entry before torch 2.7
+            self.notes.append(DECOUPLED.format(name))
         elif not self.recursive:
-            name = type(optimizer).__name__
             self.notes.append(f"{name} has no exact recursion: the drift is measured alone.")
         if symmetries is not None:
             self._open(symmetries)
-        enter = self.model.register_forward_pre_hook(self._enter, with_kwargs=True)
+        self._entering = self.model.register_forward_pre_hook(self._enter, with_kwargs=True)
         before = optimizer.register_step_pre_hook(self._before)
         after = optimizer.register_step_post_hook(self._after)
-        self._handles = [enter, before, after]
+        self._handles = [self._entering, before, after]
 
     def __enter__(self) -> Self:
         return self
@@ -243,7 +246,9 @@ class ChargeLedger:
 
     def _enter(self, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
         """Find the symmetries with the first batch; the hook is gone while that runs."""
-        self._handles.pop(0).remove()
+        if module in _SEARCHED:  # by the ledger of another optimizer, which runs it for that
+            return
+        self._entering.remove()
         if self.accounts is not None:
             return
         if args and kwargs:
@@ -255,7 +260,12 @@ class ChargeLedger:
         if len(args) > 1:
             example = (*args, torch.zeros(len(args[0])))
         mode = "train" if module.training else "eval"
-        self._open(find_symmetries(module, example, mode=mode))  # type: ignore[arg-type]
+        _SEARCHED.add(module)
+        try:
+            found = find_symmetries(module, example, mode=mode)  # type: ignore[arg-type]
+        finally:
+            _SEARCHED.discard(module)
+        self._open(found)
 
     def _open(self, symmetries: Symmetries) -> None:
         """Begin an account for every charge that can be kept."""
