@@ -191,6 +191,38 @@ def test_schedules_and_clipping_keep_it_exact():
     assert ledger.history().worst < 1e-12
 
 
+def test_rounding_of_a_schedule_does_not_measure_charges_again():
+    torch.manual_seed(0)
+    model = nets.mlp().double()
+    optimizer = torch.optim.SGD(groups_of(model, "rates by layer"), lr=0.05)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
+    with ls.ChargeLedger(model, optimizer, every=1) as ledger:
+        for _ in range(20):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(X), Y).backward()
+            optimizer.step()
+            schedule.step()
+    history = ledger.history()
+    assert not history.notes
+    assert history.worst < 1e-12
+
+
+def test_the_head_is_not_kept_under_a_loss_that_sees_the_sum_of_the_logits():
+    torch.manual_seed(0)
+    model = nets.mlp().double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with ls.ChargeLedger(model, optimizer, every=1) as ledger:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(X).square().sum(1).mean().backward()
+            optimizer.step()
+    history = ledger.history()
+    assert len(history.notes) == 2
+    assert all("softmax is not kept: this loss changes with it" in note for note in history.notes)
+    assert history.exact
+    assert torch.isnan(torch.as_tensor(history.error)).any(0).tolist() == [False, False, True, True]
+
+
 def test_a_ledger_may_begin_in_the_middle_and_float32_is_close():
     torch.manual_seed(0)
     model = nets.mlp()

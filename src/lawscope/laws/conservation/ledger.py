@@ -18,7 +18,7 @@ from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many, number
 from lawscope.laws.conservation.charges import check_fits
-from lawscope.laws.conservation.find import EPSILON, find_symmetries
+from lawscope.laws.conservation.find import EPSILON, SOFTMAX, find_symmetries
 from lawscope.laws.conservation.found import Symmetries
 from lawscope.laws.conservation.symmetry import Symmetry
 from lawscope.result import Result
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SEARCHED: WeakSet[nn.Module] = WeakSet()  # networks whose symmetries a ledger looks for just now
+PUSHED = 1e-4  # of the gradient, along a symmetry of cross-entropy: more than rounding
+ROUNDING = 1e-12  # of a ratio of learning rates
 SAME = ("momentum", "dampening", "nesterov", "maximize")
 DECOUPLED = (
     "{} decays weights apart from the gradient, which is not an L2 penalty: charges do not "
@@ -351,7 +353,9 @@ class ChargeLedger:
             return  # torch leaves such parameters alone
         rate, mu = float(group["lr"]), float(group["momentum"])
         ratios = self._ratios(one)
-        if ratios != account.ratios:
+        if np.allclose(ratios, account.ratios, rtol=ROUNDING, atol=0.0):
+            ratios = account.ratios
+        else:
             account.ratios = ratios
             account.charge = self._measure(one, ratios, moves.values)
             note = f"{one.name}: ratios of learning rates changed, and C with them."
@@ -367,6 +371,10 @@ class ChargeLedger:
             decay: Tensor | float = decays[0] * account.charge
         else:
             decay = one.form(moves.values, decays) if any(decays) else 0.0
+        if one.condition == SOFTMAX and self.step == 0 and self._is_pushed(one):
+            account.known = False
+            self.notes.append(f"{one.name} is not kept: this loss changes with it.")
+            return
         if one.kind == "translation":
             self._shift(account, rate, mu, tau, decay, bool(group["nesterov"]))
             return
@@ -386,6 +394,17 @@ class ChargeLedger:
             cross = square
         account.charge = account.charge - 2 * rate * slope + rate**2 * square
         account.overlap = overlap - rate * cross
+
+    def _is_pushed(self, one: Symmetry) -> bool:
+        """Return whether the gradient moves a linear charge beyond rounding."""
+        gradients: dict[str, Tensor] = {}
+        for name in one.parameters:
+            grad = self.parameters[name].grad
+            assert grad is not None
+            gradients[name] = grad.detach()
+        rounding = max(torch.finfo(grad.dtype).eps for grad in gradients.values())
+        size = sum(float(grad.double().square().sum()) for grad in gradients.values()) ** 0.5
+        return float(one.charge(gradients).norm()) > max(PUSHED, 100 * rounding) * size
 
     def _shift(
         self,
