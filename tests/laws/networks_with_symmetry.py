@@ -190,6 +190,33 @@ class Autoencoder(nn.Module):
         return nn.functional.linear(units, self.W.T, self.c)
 
 
+class Sine(nn.Module):
+    """An odd function that is no activation of torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.h = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.h(torch.sin(self.a(x)))
+
+
+class Faint(nn.Module):
+    """A branch that its layer scale all but takes out at the start, as in ConvNeXt."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.into, self.norm = nn.Linear(6, 5), nn.LayerNorm(5)
+        self.up, self.down = nn.Linear(5, 8), nn.Linear(8, 5)
+        self.scale = nn.Parameter(scale * torch.ones(5))
+        self.last, self.head = nn.LayerNorm(5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = self.into(x)
+        x = x + self.scale * self.down(nn.functional.gelu(self.up(self.norm(x))))
+        return self.head(self.last(x))
+
+
 class Siamese(nn.Module):
     """Adds what one layer makes of two inputs."""
 

@@ -41,6 +41,7 @@ CASES = {
     # What writes a unit also reads it, and no scale of it is free; the bias of the output shifts.
     "transpose": (lambda: nets.Autoencoder(torch.relu), nets.inputs, {P: 1, T: 1}),
     "odd transpose": (lambda: nets.Autoencoder(torch.tanh), nets.inputs, {F: 1, P: 1, T: 1}),
+    "sine": (nets.Sine, nets.inputs, {F: 1, P: 1, **HEAD}),
     "siamese": (nets.Siamese, nets.inputs, {F: 1, P: 1, **HEAD}),
     "low-rank head": (nets.LowRankHead, nets.inputs, {D: 1, T: 3}),
     # Two heads, Q·K and V·O; ReLU in the middle, norm2 to the head; the bias of keys.
@@ -133,6 +134,20 @@ def test_a_tied_matrix_is_not_flipped_where_the_activation_is_not_odd():
     model = nets.Autoencoder(nn.functional.gelu)
     model.b = None
     assert not ls.find_symmetries(model, nets.inputs()).of(F)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-6, 1.0])
+def test_a_branch_that_is_faint_at_the_start_is_not_more_symmetric(scale):
+    torch.manual_seed(0)
+    found = ls.find_symmetries(nets.Faint(scale).eval(), nets.inputs())
+    # Two norms and the layer scale; no rotation of the latter, and GELU is not odd.
+    assert [len(found.of(kind)) for kind in (R, D, F)] == [3, 0, 0]
+
+
+def test_low_rank_additions_turn_at_their_start_too():
+    model = nets.LowRank()
+    nn.init.zeros_(model.B.weight)
+    assert len(ls.find_symmetries(model, nets.inputs()).of(D)) == 1
 
 
 def test_weight_norm_and_similarity_functions_are_seen():

@@ -167,8 +167,7 @@ class Search:
             activations = set().union(*(w.activations for w in place.writers))
             if not all(writer.homogeneous for writer in place.writers):
                 self.miss("rescaling", one.where, f"{_name(activations)} is not homogeneous")
-                flip = replace(one, kind="sign flip", legs=_without_signs(one.legs))
-                flips.append((flip, frozenset(activations)))
+                flips.append((_as_flip(one), frozenset(activations)))
             elif activations or any(self._is_gain(writer) for writer in place.writers):
                 scalings.append(one)
             else:
@@ -185,9 +184,11 @@ class Search:
         self.keep([p for p in permutations if p.where not in turned], NOT_SAME)
 
     def _try_scalings(self, candidates: Sequence[Symmetry], places: Sequence[Place]) -> None:
-        """Try to scale units; behind a k-th power by c and c⁻ᵏ."""
-        raised = {p.name for p in places if any(w.functions & POWERS for w in p.writers)}
-        self.keep([one for one in candidates if one.where not in raised], NOT_SAME)
+        """Try to scale units; behind a k-th power by c and c⁻ᵏ, behind other functions by −1."""
+        behind = {p.name: set().union(*(w.functions for w in p.writers)) for p in places}
+        raised = {name for name, functions in behind.items() if functions & POWERS}
+        failed = self.keep([one for one in candidates if one.where not in raised], NOT_SAME)
+        self.keep([_as_flip(one) for one in failed if behind[one.where]], NOT_SAME)
         left = [one for one in candidates if one.where in raised]
         for degree in DEGREES:
             left = self.keep([_raise(one, degree) for one in left], "")
@@ -596,6 +597,11 @@ def _heads(
 def _without_signs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
     """Return slices that a discrete group acts on in one way, whether they write or read."""
     return tuple(dict.fromkeys(replace(leg, sign=1) for leg in legs))
+
+
+def _as_flip(one: Symmetry) -> Symmetry:
+    """Return the sign flip of the units that a rescaling scales."""
+    return replace(one, kind="sign flip", legs=_without_signs(one.legs))
 
 
 def _raise(one: Symmetry, degree: int) -> Symmetry:

@@ -23,17 +23,22 @@ FAR = 6.0  # further inputs, so many times as large: ReLU6 is homogeneous near z
 SAMPLES = 4
 SEED = 0
 TINY = 1e-60
+FAINT = 1e-3  # root mean square of parameters that are nearly zero
+DRAWN = 0.3  # standard deviation of a row's sum in their place, for inputs of size 1
 
 
 class Probe:
     """A network in float64 with a few samples; nothing of the network itself is changed.
 
+    Parameters that are zero or nearly, as a layer scale of 1e-6 or the second matrix of LoRA at its
+    start, are moved away from it: a branch behind them would be too faint to tell its symmetries.
     Every pass draws the same random numbers, so that dropout keeps its mask.
     """
 
     def __init__(self, model: nn.Module, batch: Batch) -> None:
         self.model = model
-        self.parameters = {n: _as_double(p.detach()) for n, p in model.named_parameters()}
+        takes = {n: _as_double(p.detach()) for n, p in model.named_parameters()}
+        self.parameters = _without_zeros(takes)
         self.buffers = {n: _as_double(b) for n, b in model.named_buffers()}
         few = batch.head(min(batch.size, SAMPLES)).map(_as_double)
         self.batch = few
@@ -138,6 +143,17 @@ def without_epsilon(model: nn.Module) -> Iterator[None]:
     finally:
         for module, name, value in kept:
             setattr(module, name, value)
+
+
+def _without_zeros(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return parameters, those that are nearly zero drawn at random."""
+    generator, found = torch.Generator().manual_seed(SEED), dict[str, Tensor]()
+    for name, value in parameters.items():
+        found[name] = value
+        if _is_real(value) and value.dim() and float(value.square().mean().sqrt()) < FAINT:
+            drawn = torch.randn(value.shape, generator=generator, dtype=torch.float64)
+            found[name] = DRAWN * (len(value) / value.numel()) ** 0.5 * drawn.to(value.device)
+    return found
 
 
 def _is_real(tensor: Tensor) -> bool:
