@@ -217,6 +217,22 @@ class Faint(nn.Module):
         return self.head(self.last(x))
 
 
+class Patches(nn.Module):
+    """Joins a class token to patches and adds positions, all of them parameters."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.patches, self.head = nn.Conv2d(3, units, 2, 2), nn.Linear(units, 3)
+        self.token = nn.Parameter(torch.randn(1, 1, units))
+        self.positions = nn.Parameter(torch.randn(1, 17, units))
+        self.norm = nn.LayerNorm(units)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(torch.tanh(self.norm(x)).mean(1))
+
+
 class Siamese(nn.Module):
     """Adds what one layer makes of two inputs."""
 

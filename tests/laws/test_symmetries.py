@@ -51,8 +51,9 @@ CASES = {
     "gpt2": (nets.gpt2, nets.ids, {R: 4, D: 8, T: 12, P: 2}),
     # Three norms, up-down, two key heads of rotary pairs; V·O of two key heads.
     "llama": (nets.llama, nets.ids, {R: 6, D: 2, T: 1, P: 1}),
-    # o_proj and fc2 by weight and bias, the biases of patches and of keys, the head.
-    "vit": (nets.vit, nets.images, {R: 3, D: 4, T: 8, P: 1}),
+    # o_proj and fc2 by weight and bias, the biases of patches and of keys, the head; patches and
+    # the class token against positions.
+    "vit": (nets.vit, nets.images, {R: 3, D: 4, T: 9, P: 1}),
 }
 
 
@@ -117,6 +118,13 @@ def test_units_behind_a_concatenation_are_exchanged_with_the_layer_that_makes_th
 def test_a_bias_in_front_of_batch_norm_is_free_in_training():
     found = ls.find_symmetries(nets.DenseNorm().train(), nets.images(), mode="train")
     assert [one.parameters for one in found.of(T)][:2] == [("c0.bias",), ("c1.bias",)]
+
+
+def test_as_many_tokens_as_units_are_not_taken_for_them():
+    torch.manual_seed(0)
+    model = nets.shaken(nets.Patches(units=16))  # of 16 patches
+    found = [one.parameters for one in ls.find_symmetries(model, nets.images()).of(T)]
+    assert ("patches.bias", "token", "positions") in found
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -387,9 +387,14 @@ class Search:
         self.keep(candidates, NOT_SAME)
 
     def _try_sums(self, interfaces: Sequence[Interface]) -> None:
-        """Try to move a constant between biases that are added up: from one layer to the next."""
+        """Try to move a constant between what is added up: biases, embeddings, positions."""
         candidates = []
         for interface in interfaces:
+            units = interface.writers[0].units
+            for legs in [legs for w in interface.writers for legs in self.network.offsets(w)]:
+                *gain, loss = (leg.parameter for leg in legs)
+                where = f"{' + '.join(gain)} − {loss}"
+                candidates.append(Symmetry("translation", where, legs, units))
             parallel: dict[frozenset[Reading], list[Leg]] = {}
             for writer in interface.writers:
                 parallel.setdefault(frozenset(writer.readings), []).extend(writer.constants)
@@ -397,9 +402,7 @@ class Search:
                 for one, other in pairwise(dict.fromkeys(legs)):
                     both = one, replace(other, sign=-1)
                     where = f"{one.parameter} − {other.parameter}"
-                    candidates.append(
-                        Symmetry("translation", where, both, interface.writers[0].units)
-                    )
+                    candidates.append(Symmetry("translation", where, both, units))
         failed = self.keep(candidates, "")
         self.keep([replace(one, condition=SOFTMAX) for one in failed], NOT_SAME)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
@@ -197,6 +197,9 @@ class Network:
         """Return where units stand behind a concatenation; unmoved where other axes are joined."""
         shapes = {i: self.operations[i].shape for i in after.inputs}
         sizes = {i: shape for i, shape in shapes.items() if len(shape) == len(after.shape)}
+        units = 1 if after.channels_first else len(after.shape) - 1
+        if shapes[position][units:] == after.shape[units:] and after.shape[units] == total:
+            return start, total  # there may be as many tokens as units
         for axis in range(1, len(after.shape)):
             joined = [shape[axis] for shape in sizes.values()]
             if sum(joined) == after.shape[axis] and shapes[position][axis : axis + 1] == (total,):
@@ -231,11 +234,28 @@ class Network:
 
     def added(self, interface: Interface) -> list[Leg]:
         """Return parameters that are added to the units of an interface, as positions are."""
-        sums = {position for writer in interface.writers for position in writer.meets}
+        sums = sorted({position for writer in interface.writers for position in writer.meets})
         units = interface.writers[0].units
-        names = {name for position in sums for name in self.operations[position].parameters}
-        shapes = {name: self.shapes[name] for name in sorted(names)}
-        return [Leg(n, len(shape) - 1) for n, shape in shapes.items() if shape[-1] == units]
+        found = {leg for position in sums for leg in self._parameters_of(position, units)}
+        return sorted(found, key=lambda leg: leg.parameter)
+
+    def offsets(self, writer: Writer) -> Iterator[tuple[Leg, ...]]:
+        """Yield a constant of a writer with all that must move for its samples to stay as they are.
+
+        Positions that are added move the other way, and a class token that is joined along.
+        """
+        joined, added = list[Leg](), list[Leg]()
+        for position in sorted(writer.meets):
+            joins = self.operations[position].function in JOINS
+            (joined if joins else added).extend(self._parameters_of(position, writer.units))
+        for constant in writer.constants:
+            for leg in added:
+                yield constant, *joined, replace(leg, sign=-1)
+
+    def _parameters_of(self, position: int, units: int) -> Iterator[Leg]:
+        for name in self.operations[position].parameters:
+            if self.shapes[name][-1:] == (units,):
+                yield Leg(name, len(self.shapes[name]) - 1)
 
     def reader(self, reading: Reading) -> Leg | None:
         """Return the part of a layer that reads units, with sign −1; None where it has none."""
