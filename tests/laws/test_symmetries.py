@@ -70,6 +70,7 @@ def test_symmetries_by_kind_and_the_model_is_left_alone(name):
     found = ls.find_symmetries(model, example)
     assert Counter(one.kind for one in found.found) == expected
     assert max(one.residual for one in found.found) < 1e-6
+    assert all(one.trainable for one in found.found)
     assert odd_networks.snapshot(model) == before
     assert torch.equal(state, torch.get_rng_state())
     assert len(found.table()) == len(found)

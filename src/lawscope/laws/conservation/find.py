@@ -107,8 +107,6 @@ class Search:
         self.missing: list[Missing] = []
         self.layouts: list[tuple[str, int]] = []  # how heads were turned so far
         self.uses = Counter(name for o in self.network.operations for name in o.parameters)
-        takes = dict(self.model.named_parameters())
-        self.trainable = {name for name, value in takes.items() if value.requires_grad}
         self.made_by = {writer.operation: writer for writer in self.network.writers}
         self.homes = {w: i for i in self.network.interfaces() for w in i.writers}
         self.key_biases: list[Symmetry] = []
@@ -146,7 +144,7 @@ class Search:
         return failed
 
     def _noted(self, one: Symmetry, residual: float) -> Symmetry:
-        trainable = not one.continuous or set(one.parameters) <= self.trainable
+        trainable = not one.continuous or set(one.parameters) <= self.probe.trainable
         return replace(one, residual=residual, trainable=trainable)
 
     def _shares(self, one: Symmetry) -> bool:

@@ -37,6 +37,8 @@ class Probe:
 
     def __init__(self, model: nn.Module, batch: Batch) -> None:
         self.model = model
+        # Before the first run: functional_call hands a module that occurs twice back with copies.
+        self.trainable = {name for name, p in model.named_parameters() if p.requires_grad}
         takes = {n: _as_double(p.detach()) for n, p in model.named_parameters()}
         self.parameters = _without_zeros(takes)
         self.buffers = {n: _as_double(b) for n, b in model.named_buffers()}
