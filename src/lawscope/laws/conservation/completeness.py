@@ -244,7 +244,7 @@ class _Point:
 
     def _centre(self) -> None:
         """Move biases so that units take both signs: one that is always off conserves more."""
-        layers = {
+        layers: dict[nn.Module, str] = {
             module: name
             for path, module in self.model.named_modules()
             if isinstance(module, nn.Linear | _ConvNd)

@@ -389,10 +389,10 @@ class Search:
         candidates = []
         for interface in interfaces:
             units = interface.writers[0].units
-            for legs in [legs for w in interface.writers for legs in self.network.offsets(w)]:
-                *gain, loss = (leg.parameter for leg in legs)
+            for moved in [legs for w in interface.writers for legs in self.network.offsets(w)]:
+                *gain, loss = (leg.parameter for leg in moved)
                 where = f"{' + '.join(gain)} − {loss}"
-                candidates.append(Symmetry("translation", where, legs, units))
+                candidates.append(Symmetry("translation", where, moved, units))
             parallel: dict[frozenset[Reading], list[Leg]] = {}
             for writer in interface.writers:
                 parallel.setdefault(frozenset(writer.readings), []).extend(writer.constants)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -403,7 +404,7 @@ class ChargeLedger:
             assert grad is not None
             gradients[name] = grad.detach()
         rounding = max(torch.finfo(grad.dtype).eps for grad in gradients.values())
-        size = sum(float(grad.double().square().sum()) for grad in gradients.values()) ** 0.5
+        size = math.sqrt(sum(float(grad.double().square().sum()) for grad in gradients.values()))
         return float(one.charge(gradients).norm()) > max(PUSHED, 100 * rounding) * size
 
     def _shift(
