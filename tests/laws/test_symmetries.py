@@ -153,6 +153,13 @@ def test_a_branch_that_is_faint_at_the_start_is_not_more_symmetric(scale):
     assert [len(found.of(kind)) for kind in (R, D, F)] == [3, 0, 0]
 
 
+def test_biases_that_are_zero_at_the_start_do_not_add_symmetries():
+    torch.manual_seed(0)
+    # The tied embedding would shift in front of norms as long as the last norm has no bias.
+    found = ls.find_symmetries(nets.gpt2().eval(), nets.ids())
+    assert len(found.of(T)) == CASES["gpt2"][2][T]
+
+
 def test_low_rank_additions_turn_at_their_start_too():
     model = nets.LowRank()
     nn.init.zeros_(model.B.weight)
