@@ -354,7 +354,8 @@ class ChargeLedger:
             return  # torch leaves such parameters alone
         rate, mu = float(group["lr"]), float(group["momentum"])
         ratios = self._ratios(one)
-        if np.allclose(ratios, account.ratios, rtol=ROUNDING, atol=0.0):
+        pairs = zip(ratios, account.ratios, strict=True)
+        if all(math.isclose(now, before, rel_tol=ROUNDING) for now, before in pairs):
             ratios = account.ratios
         else:
             account.ratios = ratios
