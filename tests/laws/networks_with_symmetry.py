@@ -176,6 +176,86 @@ def tied():
     return nn.Sequential(*first, nn.Linear(5, 3))
 
 
+class Autoencoder(nn.Module):
+    """Reads its units with the transpose of the matrix that writes them."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.activation = activation
+        self.W, self.b = nn.Parameter(torch.randn(5, 6)), nn.Parameter(torch.randn(5))
+        self.c = nn.Parameter(torch.randn(6))
+
+    def forward(self, x):
+        units = self.activation(nn.functional.linear(x, self.W, self.b))
+        return nn.functional.linear(units, self.W.T, self.c)
+
+
+class Sine(nn.Module):
+    """An odd function that is no activation of torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.h = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.h(torch.sin(self.a(x)))
+
+
+class Faint(nn.Module):
+    """A branch that its layer scale all but takes out at the start, as in ConvNeXt."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.into, self.norm = nn.Linear(6, 5), nn.LayerNorm(5)
+        self.up, self.down = nn.Linear(5, 8), nn.Linear(8, 5)
+        self.scale = nn.Parameter(scale * torch.ones(5))
+        self.last, self.head = nn.LayerNorm(5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = self.into(x)
+        x = x + self.scale * self.down(nn.functional.gelu(self.up(self.norm(x))))
+        return self.head(self.last(x))
+
+
+class Patches(nn.Module):
+    """Joins a class token to patches and adds positions, all of them parameters."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.patches, self.head = nn.Conv2d(3, units, 2, 2), nn.Linear(units, 3)
+        self.token = nn.Parameter(torch.randn(1, 1, units))
+        self.positions = nn.Parameter(torch.randn(1, 17, units))
+        self.norm = nn.LayerNorm(units)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(torch.tanh(self.norm(x)).mean(1))
+
+
+class Siamese(nn.Module):
+    """Adds what one layer makes of two inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.h = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.h(torch.tanh(self.a(x) + self.a(x.square())))
+
+
+class LowRankHead(nn.Module):
+    """A softmax head with a low-rank addition."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(6, 3)
+        self.A, self.B = nn.Linear(6, 2, bias=False), nn.Linear(2, 3, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.B(self.A(x))
+
+
 class Encoder(nn.Module):
     """One of torch's own layers, whose attention is one module."""
 

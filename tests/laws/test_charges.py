@@ -129,6 +129,26 @@ def test_biases_that_are_added_keep_their_difference(name):
     assert history.drift[-1, place] > 1e-3  # decay is on one of them
 
 
+def test_two_optimizers_of_one_network_have_a_ledger_each():
+    torch.manual_seed(0)
+    model = nets.mlp().double()
+    first = torch.optim.SGD(model[:3].parameters(), lr=0.05, momentum=0.9, weight_decay=0.1)
+    second = torch.optim.SGD(model[3:].parameters(), lr=0.05)
+    ledgers = [ls.ChargeLedger(model, each, every=1) for each in (first, second)]
+    for _ in range(5):
+        nn.functional.cross_entropy(model(X), Y).backward()
+        for optimizer in (first, second):
+            optimizer.step()
+            optimizer.zero_grad()
+    for ledger, kept in zip(ledgers, (1, 3), strict=True):
+        ledger.close()
+        history = ledger.history()
+        assert len(history.names) == kept
+        assert len(history.steps) == 5
+        assert history.worst < 1e-12
+    assert not model._forward_pre_hooks
+
+
 def test_a_training_that_diverges_is_said():
     torch.manual_seed(0)
     model = nets.mlp().double()
@@ -168,7 +188,40 @@ def test_schedules_and_clipping_keep_it_exact():
             nn.utils.clip_grad_norm_(model.parameters(), 0.1)
             optimizer.step()
             schedule.step()
+    assert len(ledger.history().names) == 3  # the layer that runs twice has a scale too
     assert ledger.history().worst < 1e-12
+
+
+def test_rounding_of_a_schedule_does_not_measure_charges_again():
+    torch.manual_seed(0)
+    model = nets.mlp().double()
+    optimizer = torch.optim.SGD(groups_of(model, "rates by layer"), lr=0.05)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
+    with ls.ChargeLedger(model, optimizer, every=1) as ledger:
+        for _ in range(20):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(X), Y).backward()
+            optimizer.step()
+            schedule.step()
+    history = ledger.history()
+    assert not history.notes
+    assert history.worst < 1e-12
+
+
+def test_the_head_is_not_kept_under_a_loss_that_sees_the_sum_of_the_logits():
+    torch.manual_seed(0)
+    model = nets.mlp().double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with ls.ChargeLedger(model, optimizer, every=1) as ledger:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(X).square().sum(1).mean().backward()
+            optimizer.step()
+    history = ledger.history()
+    assert len(history.notes) == 2
+    assert all("softmax is not kept: this loss changes with it" in note for note in history.notes)
+    assert history.exact
+    assert torch.isnan(torch.as_tensor(history.error)).any(0).tolist() == [False, False, True, True]
 
 
 def test_a_ledger_may_begin_in_the_middle_and_float32_is_close():
@@ -208,6 +261,10 @@ def test_adam_drifts_and_adamw_is_said():
         assert "no exact recursion" in str(history)
         assert (history.drift[-1] > 1e-4).all()
     assert "not an L2 penalty" in " ".join(history.notes)
+    if "decoupled_weight_decay" in torch.optim.Adam(start.parameters()).defaults:  # torch 2.7
+        apart = torch.optim.Adam(start.parameters(), weight_decay=0.1, decoupled_weight_decay=True)
+        history = train(start, apart)
+        assert "Adam decays weights apart" in " ".join(history.notes)
 
 
 def test_hooks_are_gone_and_results_come_back(tmp_path):

@@ -20,6 +20,15 @@ def chain(*widths, act=None, bias=False):
     return nn.Sequential(*(layers[:-1] if act else layers))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_units_in_depth_are_neither_dead_nor_always_on(seed):
+    torch.manual_seed(seed)
+    block = chain(3, 4, 3, 3, 2, act=nn.ReLU, bias=True)
+    found = ls.completeness(block, torch.randn(5, 3), seed=seed)
+    # a rescaling for every unit; sums of the head's columns and of its bias
+    assert (found.conserved, found.explained) == (14, 14)
+
+
 class Attention(nn.Module):
     """One head of softmax attention, d wide, h in the head."""
 

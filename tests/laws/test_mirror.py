@@ -69,12 +69,14 @@ def test_exchange_is_exact_for_every_activation_and_the_network_is_left_as_found
 
 
 def test_a_flip_is_exact_for_tanh_and_not_for_relu():
-    odd = [
-        ls.mirror(net(a), data(), nn.functional.cross_entropy, "0", 2).oddness
+    tanh, relu = [
+        ls.mirror(net(a), data(), nn.functional.cross_entropy, "0", 2)
         for a in (nn.Tanh(), nn.ReLU())
     ]
-    assert odd[0] < 1e-9
-    assert odd[1] > 0.01
+    assert tanh.oddness < 1e-9
+    assert "the symmetric point is" in str(tanh)
+    assert relu.oddness > 0.01
+    assert str(relu).endswith("so this is not a mirror")
 
 
 def test_merged_units_part_or_stay_by_the_sign_of_the_curvature():

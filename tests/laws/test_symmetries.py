@@ -38,6 +38,12 @@ CASES = {
     "bare": (nets.Bare, nets.inputs, {R: 2, T: 1}),
     "depthwise": (nets.depthwise, nets.images, {R: 2, D: 1, **HEAD}),
     "tied": (nets.tied, nets.inputs, {R: 1, P: 1, **HEAD}),
+    # What writes a unit also reads it, and no scale of it is free; the bias of the output shifts.
+    "transpose": (lambda: nets.Autoencoder(torch.relu), nets.inputs, {P: 1, T: 1}),
+    "odd transpose": (lambda: nets.Autoencoder(torch.tanh), nets.inputs, {F: 1, P: 1, T: 1}),
+    "sine": (nets.Sine, nets.inputs, {F: 1, P: 1, **HEAD}),
+    "siamese": (nets.Siamese, nets.inputs, {F: 1, P: 1, **HEAD}),
+    "low-rank head": (nets.LowRankHead, nets.inputs, {D: 1, T: 3}),
     # Two heads, Q·K and V·O; ReLU in the middle, norm2 to the head; the bias of keys.
     "encoder": (nets.Encoder, nets.images, {D: 4, R: 2, P: 1, T: 3}),
     # Per block: two norms to their readers, 2 heads × (QK, VO), 4 shifts into norms, the bias of
@@ -45,8 +51,9 @@ CASES = {
     "gpt2": (nets.gpt2, nets.ids, {R: 4, D: 8, T: 12, P: 2}),
     # Three norms, up-down, two key heads of rotary pairs; V·O of two key heads.
     "llama": (nets.llama, nets.ids, {R: 6, D: 2, T: 1, P: 1}),
-    # o_proj and fc2 by weight and bias, the biases of patches and of keys, the head.
-    "vit": (nets.vit, nets.images, {R: 3, D: 4, T: 8, P: 1}),
+    # o_proj and fc2 by weight and bias, the biases of patches and of keys, the head; patches and
+    # the class token against positions.
+    "vit": (nets.vit, nets.images, {R: 3, D: 4, T: 9, P: 1}),
 }
 
 
@@ -63,6 +70,7 @@ def test_symmetries_by_kind_and_the_model_is_left_alone(name):
     found = ls.find_symmetries(model, example)
     assert Counter(one.kind for one in found.found) == expected
     assert max(one.residual for one in found.found) < 1e-6
+    assert all(one.trainable for one in found.found)
     assert odd_networks.snapshot(model) == before
     assert torch.equal(state, torch.get_rng_state())
     assert len(found.table()) == len(found)
@@ -111,6 +119,51 @@ def test_units_behind_a_concatenation_are_exchanged_with_the_layer_that_makes_th
 def test_a_bias_in_front_of_batch_norm_is_free_in_training():
     found = ls.find_symmetries(nets.DenseNorm().train(), nets.images(), mode="train")
     assert [one.parameters for one in found.of(T)][:2] == [("c0.bias",), ("c1.bias",)]
+
+
+def test_as_many_tokens_as_units_are_not_taken_for_them():
+    torch.manual_seed(0)
+    model = nets.shaken(nets.Patches(units=16))  # of 16 patches
+    found = [one.parameters for one in ls.find_symmetries(model, nets.images()).of(T)]
+    assert ("patches.bias", "token", "positions") in found
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_weights_that_write_and_read_their_units_are_not_scaled(bias):
+    model = nets.Autoencoder(torch.relu)
+    if not bias:
+        model.b = None
+    found = ls.find_symmetries(model, nets.inputs())
+    assert not found.of(R)
+    (place,) = [one for one in found.missing if "the same weights" in one.why]
+    assert place.where == ("W and b → c and W" if bias else "W → c and W")
+
+
+def test_a_tied_matrix_is_not_flipped_where_the_activation_is_not_odd():
+    model = nets.Autoencoder(nn.functional.gelu)
+    model.b = None
+    assert not ls.find_symmetries(model, nets.inputs()).of(F)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-6, 1.0])
+def test_a_branch_that_is_faint_at_the_start_is_not_more_symmetric(scale):
+    torch.manual_seed(0)
+    found = ls.find_symmetries(nets.Faint(scale).eval(), nets.inputs())
+    # Two norms and the layer scale; no rotation of the latter, and GELU is not odd.
+    assert [len(found.of(kind)) for kind in (R, D, F)] == [3, 0, 0]
+
+
+def test_biases_that_are_zero_at_the_start_do_not_add_symmetries():
+    torch.manual_seed(0)
+    # The tied embedding would shift in front of norms as long as the last norm has no bias.
+    found = ls.find_symmetries(nets.gpt2().eval(), nets.ids())
+    assert len(found.of(T)) == CASES["gpt2"][2][T]
+
+
+def test_low_rank_additions_turn_at_their_start_too():
+    model = nets.LowRank()
+    nn.init.zeros_(model.B.weight)
+    assert len(ls.find_symmetries(model, nets.inputs()).of(D)) == 1
 
 
 def test_weight_norm_and_similarity_functions_are_seen():

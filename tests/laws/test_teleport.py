@@ -300,3 +300,8 @@ def test_what_is_missing_ends_in_a_sentence():
     bent = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 3)).double()
     with pytest.raises(ls.LawscopeError, match="nowhere to move"):
         ls.teleport(bent, (X, Y))
+
+
+def test_a_network_with_powers_alone_says_that_they_are_left_alone():
+    with pytest.raises(ls.LawscopeError, match="or only behind powers"):
+        ls.teleport(nets.Powers(), nets.inputs())

@@ -110,7 +110,7 @@ MISTAKES = {
     "Rprop": (lambda: sgd(kind=torch.optim.Rprop), {"decay": 1.0}, "no weight_decay to replace"),
     "frozen": (lambda: net().requires_grad_(False), {}, "no parameter to decay"),
     "sigma": (net, {"sigma": 0}, "sigma=0 is not a number above 0"),
-    "diagonal": (net, {"diagonal": 1}, "diagonal=1 is not"),
+    "diagonal": (net, {"diagonal": 1}, "diagonal=1 is not a number from 0 to below 1"),
 }
 
 

@@ -169,9 +169,10 @@ def remove_symmetry(
         28 entries of 2 parameters decay to a fixed random point of standard deviation 0.01
     """
     sigma = _check("sigma", sigma, 0.0, LARGEST)
-    diagonal = _check("diagonal", diagonal, -1.0, 1.0)
-    if diagonal < 0:
+    real = isinstance(diagonal, int | float) and not isinstance(diagonal, bool)
+    if not real or not 0 <= diagonal < 1:
         raise LawscopeError(f"diagonal={diagonal!r} is not a number from 0 to below 1.")
+    diagonal = float(diagonal)
     if decay is not None:
         decay = _check("decay", decay, 0.0, LARGEST)
     generator = torch.Generator().manual_seed(whole_number("seed", seed, 0, "is not a seed"))

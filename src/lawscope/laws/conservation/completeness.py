@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, jvp, vmap
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 
 from lawscope.arrays import FloatArray, IntArray
@@ -41,6 +43,8 @@ LEVELS = 5
 DOUBLINGS = 4
 POINTS = 10  # further random parameters, where charges do not explain all
 CHUNK = 64  # fields at a time
+CENTRED = 0.3  # of a unit's standard deviation: how far its mean is drawn from 0
+CENTRED_ON = 256  # random inputs that the mean is taken of
 Loss = Literal["mse", "cross-entropy"]
 
 
@@ -235,7 +239,33 @@ class _Point:
         self.theta = torch.cat(drawn)
         self.size = len(self.theta)
         self.point = self.unpack(self.theta)
+        self._centre()
         self.outputs = self.run(self.theta, batch.map(_double)).numel() // batch.size
+
+    def _centre(self) -> None:
+        """Move biases so that units take both signs: one that is always off conserves more."""
+        layers: dict[nn.Module, str] = {
+            module: name
+            for path, module in self.model.named_modules()
+            if isinstance(module, nn.Linear | _ConvNd)
+            and (name := f"{path}.bias".lstrip(".")) in self.shapes
+        }
+
+        def centre(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
+            name = layers.pop(module, None)  # a layer that runs again is left as it is
+            if name is None:
+                return None
+            units = 1 if isinstance(module, _ConvNd) else output.dim() - 1
+            rows = output.detach().movedim(units, 0).flatten(1)
+            shift = CENTRED * rows.std(1) * self.draw(len(rows)) - rows.mean(1)
+            self.point[name] = self.point[name] + shift
+            return output + shift.view([-1 if axis == units else 1 for axis in range(output.dim())])
+
+        with ExitStack() as stack, torch.no_grad():
+            for module in list(layers):
+                stack.callback(module.register_forward_hook(centre).remove)
+            self.run(self.theta, self.random_batch(CENTRED_ON))
+        self.theta = torch.cat([value.flatten() for value in self.point.values()])
 
     def draw(self, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
@@ -253,8 +283,8 @@ class _Point:
         scores = output if self.loss == "mse" else output.log_softmax(-1)
         return scores.reshape(-1)
 
-    def fields(self, samples: int) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return X(θ, c) = ∇⟨c, F(θ)⟩ with F on so many random inputs."""
+    def random_batch(self, samples: int) -> Batch:
+        """Return random inputs of the kind and shape of those that were given."""
         rows = self.batch.size
 
         def more(tensor: Tensor) -> Tensor:
@@ -266,7 +296,11 @@ class _Point:
             order = torch.randperm(len(mixed), generator=self.generator)
             return mixed[order].reshape(shape)
 
-        batch = self.batch.map(lambda t: more(t) if t.dim() and len(t) == rows else _double(t))
+        return self.batch.map(lambda t: more(t) if t.dim() and len(t) == rows else _double(t))
+
+    def fields(self, samples: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return X(θ, c) = ∇⟨c, F(θ)⟩ with F on so many random inputs."""
+        batch = self.random_batch(samples)
         self.count = samples * self.outputs
 
         def value(theta: Tensor, c: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -29,6 +29,7 @@ from lawscope.laws.conservation.probe import CLOSE, Probe, without_epsilon
 from lawscope.laws.conservation.symmetry import Kind, Leg, Symmetry
 
 NOT_SAME = "the output changes by {:.1e}"
+TIED = "the same weights are on both sides"
 SOFTMAX = "under a cross-entropy loss on the output"
 NORMALISES = frozenset(
     {"normalize", "norm", "vector_norm", "linalg_norm", "linalg_vector_norm", "cosine_similarity"}
@@ -106,8 +107,6 @@ class Search:
         self.missing: list[Missing] = []
         self.layouts: list[tuple[str, int]] = []  # how heads were turned so far
         self.uses = Counter(name for o in self.network.operations for name in o.parameters)
-        takes = dict(self.model.named_parameters())
-        self.trainable = {name for name, value in takes.items() if value.requires_grad}
         self.made_by = {writer.operation: writer for writer in self.network.writers}
         self.homes = {w: i for i in self.network.interfaces() for w in i.writers}
         self.key_biases: list[Symmetry] = []
@@ -141,11 +140,11 @@ class Search:
                 continue
             failed.append(one)
             if why:
-                self.miss(one.kind, one.where, why.format(residual))
+                self.miss(one.kind, one.where, TIED if one.cancels else why.format(residual))
         return failed
 
     def _noted(self, one: Symmetry, residual: float) -> Symmetry:
-        trainable = not one.continuous or set(one.parameters) <= self.trainable
+        trainable = not one.continuous or set(one.parameters) <= self.probe.trainable
         return replace(one, residual=residual, trainable=trainable)
 
     def _shares(self, one: Symmetry) -> bool:
@@ -166,7 +165,7 @@ class Search:
             activations = set().union(*(w.activations for w in place.writers))
             if not all(writer.homogeneous for writer in place.writers):
                 self.miss("rescaling", one.where, f"{_name(activations)} is not homogeneous")
-                flips.append((replace(one, kind="sign flip"), frozenset(activations)))
+                flips.append((_as_flip(one), frozenset(activations)))
             elif activations or any(self._is_gain(writer) for writer in place.writers):
                 scalings.append(one)
             else:
@@ -183,9 +182,11 @@ class Search:
         self.keep([p for p in permutations if p.where not in turned], NOT_SAME)
 
     def _try_scalings(self, candidates: Sequence[Symmetry], places: Sequence[Place]) -> None:
-        """Try to scale units; behind a k-th power by c and c⁻ᵏ."""
-        raised = {p.name for p in places if any(w.functions & POWERS for w in p.writers)}
-        self.keep([one for one in candidates if one.where not in raised], NOT_SAME)
+        """Try to scale units; behind a k-th power by c and c⁻ᵏ, behind other functions by −1."""
+        behind = {p.name: set().union(*(w.functions for w in p.writers)) for p in places}
+        raised = {name for name, functions in behind.items() if functions & POWERS}
+        failed = self.keep([one for one in candidates if one.where not in raised], NOT_SAME)
+        self.keep([_as_flip(one) for one in failed if behind[one.where]], NOT_SAME)
         left = [one for one in candidates if one.where in raised]
         for degree in DEGREES:
             left = self.keep([_raise(one, degree) for one in left], "")
@@ -268,7 +269,7 @@ class Search:
         moved |= {interface for interface, _ in done}
         if units < 2:
             return []
-        return [Symmetry("permutation", where, tuple(dict.fromkeys(legs)), units)]
+        return [Symmetry("permutation", where, _without_signs(legs), units)]
 
     def _find_feeders(
         self, norm: Writer, first: int, units: int
@@ -384,19 +385,22 @@ class Search:
         self.keep(candidates, NOT_SAME)
 
     def _try_sums(self, interfaces: Sequence[Interface]) -> None:
-        """Try to move a constant between biases that are added up: from one layer to the next."""
+        """Try to move a constant between what is added up: biases, embeddings, positions."""
         candidates = []
         for interface in interfaces:
+            units = interface.writers[0].units
+            for moved in [legs for w in interface.writers for legs in self.network.offsets(w)]:
+                *gain, loss = (leg.parameter for leg in moved)
+                where = f"{' + '.join(gain)} − {loss}"
+                candidates.append(Symmetry("translation", where, moved, units))
             parallel: dict[frozenset[Reading], list[Leg]] = {}
             for writer in interface.writers:
                 parallel.setdefault(frozenset(writer.readings), []).extend(writer.constants)
             for legs in parallel.values():
-                for one, other in pairwise(legs):
+                for one, other in pairwise(dict.fromkeys(legs)):
                     both = one, replace(other, sign=-1)
                     where = f"{one.parameter} − {other.parameter}"
-                    candidates.append(
-                        Symmetry("translation", where, both, interface.writers[0].units)
-                    )
+                    candidates.append(Symmetry("translation", where, both, units))
         failed = self.keep(candidates, "")
         self.keep([replace(one, condition=SOFTMAX) for one in failed], NOT_SAME)
 
@@ -420,7 +424,7 @@ class Search:
     def _try_head(self, interfaces: Sequence[Interface]) -> None:
         """Try to shift all logits: a softmax does not see it."""
         heads = [w for i in interfaces for w in i.writers if w.leaves and w.units > 1]
-        candidates = [s for w in heads[-1:] for s in self._shift(w, " → softmax", SOFTMAX)]
+        candidates = [s for w in heads for s in self._shift(w, " → softmax", SOFTMAX)]
         self.keep(candidates, NOT_SAME)
         if not candidates:
             self.miss("translation", "output", "no layer writes the output as it is")
@@ -483,7 +487,7 @@ class Search:
                 tried.append(Symmetry("rescaling", where, (*part.legs, *known), part.units))
         self.keep(tried, NOT_SAME)
         if len(tried) == len(parts) > 1:
-            legs = tuple(dict.fromkeys(leg for one in tried for leg in one.legs))
+            legs = _without_signs(leg for one in tried for leg in one.legs)
             where = f"{' + '.join(part.name for part in parts)} → {names}"
             self.keep([Symmetry("permutation", where, legs, parts[0].units)], NOT_SAME)
 
@@ -589,6 +593,16 @@ def _heads(
         condition = "per rotary pair" if rotary else ""
         name = f"{where} (head {head})" if few > h else where
         yield Symmetry(kind, name, tuple(legs), h // block, condition=condition)
+
+
+def _without_signs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
+    """Return slices that a discrete group acts on in one way, whether they write or read."""
+    return tuple(dict.fromkeys(replace(leg, sign=1) for leg in legs))
+
+
+def _as_flip(one: Symmetry) -> Symmetry:
+    """Return the sign flip of the units that a rescaling scales."""
+    return replace(one, kind="sign flip", legs=_without_signs(one.legs))
 
 
 def _raise(one: Symmetry, degree: int) -> Symmetry:

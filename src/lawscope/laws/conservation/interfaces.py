@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
@@ -96,8 +96,10 @@ class Network:
     def name(self, position: int) -> str:
         """Return how a layer is called: by its module, or by its parameters."""
         operation = self.operations[position]
-        alone = operation.function is None or len(operation.parameters) != 1
-        return (operation.path if alone else operation.parameters[0]) or operation.path
+        names = operation.parameters
+        if operation.function is not None and len(names) == 1:
+            return names[0]
+        return operation.path or " and ".join(names)
 
     def matrix(self, operation: Operation) -> tuple[str, int] | None:
         """Return the matrix of a layer, and the axis along which its outputs are counted."""
@@ -111,11 +113,14 @@ class Network:
         if isinstance(module, _ConvNd):
             transposed = isinstance(module, _ConvTransposeNd)
             return wide[0], int(transposed)
-        if isinstance(module, nn.Linear) or operation.function == "linear":
+        if isinstance(module, nn.Linear):
             return wide[0], 0
         if operation.kind != "weight" or len(shape) != 2:
             return None
-        turned = any(self.operations[i].function in kinds.TURNS for i in operation.inputs)
+        sources = [self.operations[i] for i in operation.inputs]
+        turned = any(o.function in kinds.TURNS and o.origin == "weights" for o in sources)
+        if operation.function == "linear":
+            return wide[0], int(turned)
         fits = [axis for axis in (0, 1) if operation.shape[-1:] == (shape[axis],)]
         by_rule = 0 if turned else 1  # x @ W counts outputs along the second axis
         return (wide[0], by_rule if by_rule in fits else fits[0]) if fits else None
@@ -192,6 +197,9 @@ class Network:
         """Return where units stand behind a concatenation; unmoved where other axes are joined."""
         shapes = {i: self.operations[i].shape for i in after.inputs}
         sizes = {i: shape for i, shape in shapes.items() if len(shape) == len(after.shape)}
+        units = 1 if after.channels_first else len(after.shape) - 1
+        if shapes[position][units:] == after.shape[units:] and after.shape[units] == total:
+            return start, total  # there may be as many tokens as units
         for axis in range(1, len(after.shape)):
             joined = [shape[axis] for shape in sizes.values()]
             if sum(joined) == after.shape[axis] and shapes[position][axis : axis + 1] == (total,):
@@ -226,11 +234,28 @@ class Network:
 
     def added(self, interface: Interface) -> list[Leg]:
         """Return parameters that are added to the units of an interface, as positions are."""
-        sums = {position for writer in interface.writers for position in writer.meets}
+        sums = sorted({position for writer in interface.writers for position in writer.meets})
         units = interface.writers[0].units
-        names = {name for position in sums for name in self.operations[position].parameters}
-        shapes = {name: self.shapes[name] for name in sorted(names)}
-        return [Leg(n, len(shape) - 1) for n, shape in shapes.items() if shape[-1] == units]
+        found = {leg for position in sums for leg in self._parameters_of(position, units)}
+        return sorted(found, key=lambda leg: leg.parameter)
+
+    def offsets(self, writer: Writer) -> Iterator[tuple[Leg, ...]]:
+        """Yield a constant of a writer with all that must move for its samples to stay as they are.
+
+        Positions that are added move the other way, and a class token that is joined along.
+        """
+        joined, added = list[Leg](), list[Leg]()
+        for position in sorted(writer.meets):
+            joins = self.operations[position].function in JOINS
+            (joined if joins else added).extend(self._parameters_of(position, writer.units))
+        for constant in writer.constants:
+            for leg in added:
+                yield constant, *joined, replace(leg, sign=-1)
+
+    def _parameters_of(self, position: int, units: int) -> Iterator[Leg]:
+        for name in self.operations[position].parameters:
+            if self.shapes[name][-1:] == (units,):
+                yield Leg(name, len(self.shapes[name]) - 1)
 
     def reader(self, reading: Reading) -> Leg | None:
         """Return the part of a layer that reads units, with sign −1; None where it has none."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -17,7 +19,7 @@ from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.formatting import many, number
 from lawscope.laws.conservation.charges import check_fits
-from lawscope.laws.conservation.find import EPSILON, find_symmetries
+from lawscope.laws.conservation.find import EPSILON, SOFTMAX, find_symmetries
 from lawscope.laws.conservation.found import Symmetries
 from lawscope.laws.conservation.symmetry import Symmetry
 from lawscope.result import Result
@@ -27,10 +29,13 @@ from lawscope.whole_number import whole_number
 if TYPE_CHECKING:
     import pandas as pd
 
+_SEARCHED: WeakSet[nn.Module] = WeakSet()  # networks whose symmetries a ledger looks for just now
+PUSHED = 1e-4  # of the gradient, along a symmetry of cross-entropy: more than rounding
+ROUNDING = 1e-12  # of a ratio of learning rates
 SAME = ("momentum", "dampening", "nesterov", "maximize")
-ADAMW = (
-    "AdamW decays weights apart from the gradient, which is not an L2 penalty: charges do not "
-    "decay by (1 − ηλ)² under it, and Adam's steps change them in the first order."
+DECOUPLED = (
+    "{} decays weights apart from the gradient, which is not an L2 penalty: charges do not "
+    "decay by (1 − ηλ)² under it, and its steps change them in the first order."
 )
 
 
@@ -190,17 +195,18 @@ class ChargeLedger:
         self.step, self.measured, self.notes = 0, list[int](), list[str]()
         self.accounts: list[Account] | None = None
         self.recursive = type(optimizer) is SGD
-        if isinstance(optimizer, AdamW):
-            self.notes.append(ADAMW)
+        name = type(optimizer).__name__
+        apart = any(group.get("decoupled_weight_decay") for group in optimizer.param_groups)
+        if apart or isinstance(optimizer, AdamW):  # which has no such entry before torch 2.7
+            self.notes.append(DECOUPLED.format(name))
         elif not self.recursive:
-            name = type(optimizer).__name__
             self.notes.append(f"{name} has no exact recursion: the drift is measured alone.")
         if symmetries is not None:
             self._open(symmetries)
-        enter = self.model.register_forward_pre_hook(self._enter, with_kwargs=True)
+        self._entering = self.model.register_forward_pre_hook(self._enter, with_kwargs=True)
         before = optimizer.register_step_pre_hook(self._before)
         after = optimizer.register_step_post_hook(self._after)
-        self._handles = [enter, before, after]
+        self._handles = [self._entering, before, after]
 
     def __enter__(self) -> Self:
         return self
@@ -243,7 +249,9 @@ class ChargeLedger:
 
     def _enter(self, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
         """Find the symmetries with the first batch; the hook is gone while that runs."""
-        self._handles.pop(0).remove()
+        if module in _SEARCHED:  # by the ledger of another optimizer, which runs it for that
+            return
+        self._entering.remove()
         if self.accounts is not None:
             return
         if args and kwargs:
@@ -255,7 +263,12 @@ class ChargeLedger:
         if len(args) > 1:
             example = (*args, torch.zeros(len(args[0])))
         mode = "train" if module.training else "eval"
-        self._open(find_symmetries(module, example, mode=mode))  # type: ignore[arg-type]
+        _SEARCHED.add(module)
+        try:
+            found = find_symmetries(module, example, mode=mode)  # type: ignore[arg-type]
+        finally:
+            _SEARCHED.discard(module)
+        self._open(found)
 
     def _open(self, symmetries: Symmetries) -> None:
         """Begin an account for every charge that can be kept."""
@@ -341,7 +354,10 @@ class ChargeLedger:
             return  # torch leaves such parameters alone
         rate, mu = float(group["lr"]), float(group["momentum"])
         ratios = self._ratios(one)
-        if ratios != account.ratios:
+        pairs = zip(ratios, account.ratios, strict=True)
+        if all(math.isclose(now, before, rel_tol=ROUNDING) for now, before in pairs):
+            ratios = account.ratios
+        else:
             account.ratios = ratios
             account.charge = self._measure(one, ratios, moves.values)
             note = f"{one.name}: ratios of learning rates changed, and C with them."
@@ -357,6 +373,10 @@ class ChargeLedger:
             decay: Tensor | float = decays[0] * account.charge
         else:
             decay = one.form(moves.values, decays) if any(decays) else 0.0
+        if one.condition == SOFTMAX and self.step == 0 and self._is_pushed(one):
+            account.known = False
+            self.notes.append(f"{one.name} is not kept: this loss changes with it.")
+            return
         if one.kind == "translation":
             self._shift(account, rate, mu, tau, decay, bool(group["nesterov"]))
             return
@@ -376,6 +396,17 @@ class ChargeLedger:
             cross = square
         account.charge = account.charge - 2 * rate * slope + rate**2 * square
         account.overlap = overlap - rate * cross
+
+    def _is_pushed(self, one: Symmetry) -> bool:
+        """Return whether the gradient moves a linear charge beyond rounding."""
+        gradients: dict[str, Tensor] = {}
+        for name in one.parameters:
+            grad = self.parameters[name].grad
+            assert grad is not None
+            gradients[name] = grad.detach()
+        rounding = max(torch.finfo(grad.dtype).eps for grad in gradients.values())
+        size = math.sqrt(sum(float(grad.double().square().sum()) for grad in gradients.values()))
+        return float(one.charge(gradients).norm()) > max(PUSHED, 100 * rounding) * size
 
     def _shift(
         self,

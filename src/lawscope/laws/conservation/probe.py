@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -22,17 +23,24 @@ FAR = 6.0  # further inputs, so many times as large: ReLU6 is homogeneous near z
 SAMPLES = 4
 SEED = 0
 TINY = 1e-60
+FAINT = 1e-3  # root mean square of parameters that are nearly zero
+DRAWN = 0.3  # standard deviation of a row's sum in their place, for inputs of size 1
 
 
 class Probe:
     """A network in float64 with a few samples; nothing of the network itself is changed.
 
+    Parameters that are zero or nearly, as a layer scale of 1e-6 or the second matrix of LoRA at its
+    start, are moved away from it: a branch behind them would be too faint to tell its symmetries.
     Every pass draws the same random numbers, so that dropout keeps its mask.
     """
 
     def __init__(self, model: nn.Module, batch: Batch) -> None:
         self.model = model
-        self.parameters = {n: _as_double(p.detach()) for n, p in model.named_parameters()}
+        # Before the first run: functional_call hands a module that occurs twice back with copies.
+        self.trainable = {name for name, p in model.named_parameters() if p.requires_grad}
+        takes = {n: _as_double(p.detach()) for n, p in model.named_parameters()}
+        self.parameters = _without_zeros(takes)
         self.buffers = {n: _as_double(b) for n, b in model.named_buffers()}
         few = batch.head(min(batch.size, SAMPLES)).map(_as_double)
         self.batch = few
@@ -86,7 +94,12 @@ class Probe:
         return output.double()
 
     def residual(self, symmetries: Sequence[Symmetry]) -> float:
-        """Return the largest relative change of a sample's output under random elements of all."""
+        """Return the largest relative change of a sample's output under random elements of all.
+
+        Infinite where one acts on a slice and takes it back: that proves nothing.
+        """
+        if any(one.cancels for one in symmetries):
+            return math.inf
         generator = torch.Generator().manual_seed(SEED)
         parameters = {**self.parameters, **self.buffers}
         touched = {name for symmetry in symmetries for name in symmetry.parameters}
@@ -99,10 +112,10 @@ class Probe:
         if any("cross-entropy" in s.condition for s in symmetries):
             before, after = before.log_softmax(-1), after.log_softmax(-1)
         if before.shape != after.shape:
-            return float("inf")
+            return math.inf
         change, size = ((after - before).flatten(1).norm(dim=1), before.flatten(1).norm(dim=1))
         worst = float((change / size.clamp_min(1e-3 * float(size.max()) or 1.0)).max())
-        return worst if worst == worst else float("inf")
+        return worst if worst == worst else math.inf
 
     def verify(self, symmetries: Sequence[Symmetry]) -> list[float]:
         """Return the residual of each; many are tried at once, and halved where one fails."""
@@ -132,6 +145,17 @@ def without_epsilon(model: nn.Module) -> Iterator[None]:
     finally:
         for module, name, value in kept:
             setattr(module, name, value)
+
+
+def _without_zeros(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return parameters, those that are nearly zero drawn at random."""
+    generator, found = torch.Generator().manual_seed(SEED), dict[str, Tensor]()
+    for name, value in parameters.items():
+        found[name] = value
+        if _is_real(value) and value.dim() and float(value.square().mean().sqrt()) < FAINT:
+            drawn = torch.randn(value.shape, generator=generator, dtype=torch.float64)
+            found[name] = DRAWN * (len(value) / value.numel()) ** 0.5 * drawn.to(value.device)
+    return found
 
 
 def _is_real(tensor: Tensor) -> bool:

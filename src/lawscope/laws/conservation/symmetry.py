@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -101,6 +101,11 @@ class Symmetry:
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters it acts on."""
         return tuple(dict.fromkeys(leg.parameter for leg in self.legs))
+
+    @property
+    def cancels(self) -> bool:
+        """Whether it multiplies and divides one slice, as of a matrix tied to its transpose."""
+        return len({replace(leg, sign=1) for leg in self.legs}) < len(set(self.legs))
 
     @property
     def continuous(self) -> bool:

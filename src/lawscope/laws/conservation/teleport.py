@@ -253,8 +253,8 @@ def _choose(model: nn.Module, found: Symmetries, target: Target) -> list[Symmetr
     known = [one for one in found.found if one.kind in kinds and one in wanted]
     if not known:
         raise LawscopeError(
-            f"The network has no {' and no '.join(kinds)} whose parameters take gradients "
-            f"({found}); there is nowhere to move it."
+            f"The network has no {' and no '.join(kinds)} whose parameters take gradients, or only "
+            f"behind powers ({found}); there is nowhere to move it."
         )
     return known
 

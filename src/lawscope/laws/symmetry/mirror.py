@@ -33,6 +33,7 @@ from lawscope.section import KeyNumber, Lines, Section
 from lawscope.whole_number import is_whole
 
 STEPS = np.array([0.25, 0.5, 0.75, 1.0])  # of the way to the network, on each side
+ODD = 0.01  # oddness above which the mirror is none
 AWAY = 0.1  # of the size of the units, how far to look where they are the same already
 
 
@@ -89,12 +90,14 @@ class Mirror(Result):
     def __str__(self) -> str:
         what = "exchanged" if len(self.units) == 2 else "flipped"
         those = " and ".join(map(str, self.units))
-        stable = "stable" if self.c0 > 0 else "not stable"
-        return (
+        measured = (
             f"units {those} of '{self.layer}' {what}: c₀ = {number(self.c0)}, "
-            f"c₁ = {number(self.c1)}, oddness {number(self.oddness)}; the symmetric point is "
-            f"{stable}"
+            f"c₁ = {number(self.c1)}, oddness {number(self.oddness)}"
         )
+        if self.oddness > ODD:
+            return f"{measured}; the loss is not the same on both sides, so this is not a mirror"
+        stable = "stable" if self.c0 > 0 else "not stable"
+        return f"{measured}; the symmetric point is {stable}"
 
 
 @checked
