@@ -252,6 +252,21 @@ def test_networks_in_training_mode(name):
     assert ledger.history().worst < 1e-11
 
 
+def test_an_example_may_be_left_out_where_the_network_says_what_it_reads():
+    torch.manual_seed(0)
+    model = nets.mlp()
+    assert ls.charges(model) == ls.charges(model, X.float())
+    network, example, _ = CASES["gpt2"]
+    model = network()
+    assert ls.charges(model) == ls.charges(model, example())
+    # What begins with a convolution reads images of any size; a layer may not be the first to run.
+    late = nn.ModuleList([nn.Linear(7, 3), nn.Linear(4, 7)])
+    late.forward = lambda x: late[0](late[1](x).relu())
+    for other in (nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)), late):
+        with pytest.raises(ls.LawscopeError, match="needs a batch"):
+            ls.charges(other)
+
+
 def test_adam_drifts_and_adamw_is_said():
     torch.manual_seed(0)
     start = nets.mlp().double()

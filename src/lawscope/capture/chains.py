@@ -90,7 +90,7 @@ def _find_chain(
 
 
 def _check_layer(model: nn.Module, o: Operation, calls: Counter[str], which: str) -> None:
-    """Refuse what is no plain layer with weights of its own that runs once."""
+    """Refuse all but a plain layer with weights of its own that runs once."""
     module = model.get_submodule(o.path)
     if o.function or not isinstance(module, nn.Linear | _ConvNd):
         kind = o.function or type(module).__name__

@@ -132,7 +132,7 @@ def simulate(
     if record is not None:
         sde = sde.replace(label_noise=shares[0])
         grid = np.linspace(start, max(moments), RECORDED)
-        amount = whole_number("trials", trials, 1, "is no training")
+        amount = whole_number("trials", trials, 1, "is too few")
         runs = [sde.sample(grid, samples, [seed, trial]).mean(axis=1) for trial in range(amount)]
         ls.ElasticTrajectory(grid, np.stack(runs)).save(record)
         sys.stderr.write(f"record: {record}\n")

@@ -158,7 +158,7 @@ def remove_symmetry(
         The penalty; ``.undo()`` gives an optimizer its own weight decay back.
 
     Raises:
-        LawscopeError: an optimizer without weight decay, or whose decay is no penalty (AdamW);
+        LawscopeError: an optimizer without weight decay, or whose decay is not a penalty (AdamW);
             nothing to decay.
 
     Example:

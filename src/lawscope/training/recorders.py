@@ -65,7 +65,7 @@ class LogitMeans(Recorder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number("per_class", self.per_class, 1, "is none")
+        whole_number("per_class", self.per_class, 1, "is too few")
 
     def choose(self, x: Tensor, y: Tensor) -> Batch:
         rows = [(y == label).nonzero()[: self.per_class, 0] for label in y.unique()]

@@ -321,7 +321,7 @@ BUILD = partial(ls.ElasticSDE, 1.0, 0.0)
         (lambda: BUILD(2).mean(-1.0), "before the start"),
         (lambda: BUILD(2).mean([1.0, 2e4]), "outgrow floating-point numbers by t = 20000"),
         (lambda: BUILD(2).mean(1e9), "too large, to be integrated up to t = 1e.09"),
-        (lambda: BUILD(2).sample(1.0, 0), "n=0 is no sample"),
+        (lambda: BUILD(2).sample(1.0, 0), "n=0 is too few; give at least 1"),
         (lambda: BUILD(2, drift="sample").sample(1.0, 1, step=0), "step=0 must be a positive"),
     ],
 )

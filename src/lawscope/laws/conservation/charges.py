@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
 from torch import nn
 
 from lawscope.arrays import FloatArray
@@ -22,6 +25,7 @@ from lawscope.section import Bars, Section, Table
 if TYPE_CHECKING:
     import pandas as pd
 
+EXAMPLES = 4  # samples that symmetries are found with when none are given
 FORMULAS: dict[str, str] = {
     "rescaling": "Σ|w_in|² + b² − Σ|w_out|² per unit",
     "double rotation": "W Wᵀ − UᵀU",
@@ -147,14 +151,15 @@ def charges(
 
     Args:
         model: any module; it is left exactly as it was.
-        example: a batch to find symmetries with, see :func:`find_symmetries`.
+        example: a batch to find symmetries with, see :func:`find_symmetries`. It may be left out
+            for a network of Hugging Face, or one that begins with a linear layer.
         symmetries: of this network, found before; then no example is needed.
         mode: in which to find them.
 
     Example:
         >>> import torch
         >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-        >>> print(charges(net, torch.randn(3, 4)))
+        >>> print(charges(net))
         3 charges with 17 numbers
     """
     found = symmetries if symmetries is not None else _find(model, example, mode)
@@ -173,12 +178,29 @@ def charges(
 
 
 def _find(model: nn.Module, example: Any, mode: Mode) -> Symmetries:
-    if example is None:
-        raise LawscopeError(
-            "charges needs a batch to find symmetries with; pass example=, or symmetries= of "
-            "ls.find_symmetries."
-        )
-    return find_symmetries(model, example, mode=mode)
+    if example is not None:
+        return find_symmetries(model, example, mode=mode)
+    guessed = _guess_example(unwrap(model))
+    if guessed is not None:
+        with suppress(LawscopeError):  # it reads something else
+            return find_symmetries(model, guessed, mode=mode)
+    raise LawscopeError(
+        "charges needs a batch to find symmetries with, since the network does not say what it "
+        "reads; pass example=, or symmetries= of ls.find_symmetries."
+    )
+
+
+def _guess_example(network: nn.Module) -> Any:
+    """Return a batch for a network of Hugging Face, or for one that begins with a linear layer."""
+    dummy = getattr(network, "dummy_inputs", None)
+    if isinstance(dummy, Mapping):
+        return dict(dummy)
+    weights = ((module, [*module.parameters(recurse=False)]) for module in network.modules())
+    first = next((module for module, own in weights if own), None)
+    if not isinstance(first, nn.Linear):
+        return None
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(EXAMPLES, first.in_features, generator=generator).to(first.weight)
 
 
 def check_fits(symmetries: Symmetries, parameters: dict[str, Any]) -> None:

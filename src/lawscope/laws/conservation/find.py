@@ -191,7 +191,7 @@ class Search:
         for degree in DEGREES:
             left = self.keep([_raise(one, degree) for one in left], "")
         for one in left:
-            self.miss(one.kind, one.where, "a power that is no whole one up to 3")
+            self.miss(one.kind, one.where, "a power that is not 1, 2 or 3")
 
     def _try_flips(self, candidates: Sequence[tuple[Symmetry, frozenset[str]]]) -> None:
         """Try sign flips; of places with the same activations the first speaks for the others."""

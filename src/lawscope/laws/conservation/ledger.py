@@ -183,7 +183,7 @@ class ChargeLedger:
                 f"optimizer is a {type(optimizer).__name__}; give a torch.optim.Optimizer."
             )
         self.optimizer = optimizer
-        self.every = whole_number("every", every, 1, "is no number of steps")
+        self.every = whole_number("every", every, 1, "is not a number of steps")
         self.parameters = dict(self.model.named_parameters())
         groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
         self.owned = {n: groups[id(p)] for n, p in self.parameters.items() if id(p) in groups}

@@ -155,7 +155,7 @@ def mirror(
 
 
 def check_decay(decay: Any) -> float:
-    """Refuse what is no weight decay."""
+    """Refuse what is not a weight decay."""
     if not isinstance(decay, int | float) or isinstance(decay, bool) or not 0 <= decay < 1e6:
         raise LawscopeError(f"decay={decay!r} is not a number from 0.")
     return float(decay)

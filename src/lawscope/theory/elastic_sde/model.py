@@ -94,7 +94,7 @@ class ElasticSDE:
         self._given = {name: value for name, value in locals().items() if name != "self"}
         self.K = whole_number("K", K, 2, "leaves nothing to tell apart", MOST_DIMENSIONS)
         wide = self.K if p is None else p
-        self.p = whole_number("p", wide, 1, "is no feature", MOST_DIMENSIONS // self.K)
+        self.p = whole_number("p", wide, 1, "is too few", MOST_DIMENSIONS // self.K)
         self.model = self._check_model(model)
         if drift not in get_args(Drift):
             raise LawscopeError(f"drift={drift!r} is not known; choose 'mean' or 'sample'.")
@@ -214,7 +214,7 @@ class ElasticSDE:
         Raises:
             LawscopeError: a time before the start, or a step that is not positive.
         """
-        size = whole_number("n", n, 1, "is no sample")
+        size = whole_number("n", n, 1, "is too few")
         times = self._check_moments(t)
         order = np.argsort(times, kind="stable")
         generator = make_generator(rng)
@@ -253,8 +253,8 @@ class ElasticSDE:
             The share of draws in which every two classes have a hyperplane between them, found by
             a linear program, with its 95 % interval; and the share of pairs.
         """
-        size = whole_number("n", n, 1, "is no sample")
-        draws = whole_number("repeats", repeats, 1, "is no draw")
+        size = whole_number("n", n, 1, "is too few")
+        draws = whole_number("repeats", repeats, 1, "is too few")
         if len(self._check_moments(t)) > 1:
             raise LawscopeError("separable takes one time; ask for each by itself.")
         found = self.sample(t, size * draws, rng, self.centred_start)

@@ -151,8 +151,8 @@ def elastic_phases(
     )
     if not len(moments) or not len(shares):
         raise LawscopeError("times and label_noise need at least one entry each.")
-    size = whole_number("n", n, 1, "is no sample")
-    draws = whole_number("repeats", repeats, 1, "is no draw")
+    size = whole_number("n", n, 1, "is too few")
+    draws = whole_number("repeats", repeats, 1, "is too few")
     found, spreads = [], []
     for share in shares.tolist():
         model = sde.replace(label_noise=share)
