@@ -28,6 +28,7 @@ from lawscope.formatting import many, number
 from lawscope.laws.conservation.find import SOFTMAX, find_symmetries
 from lawscope.laws.conservation.found import Symmetries
 from lawscope.laws.conservation.symmetry import Symmetry
+from lawscope.progress import progress
 from lawscope.result import Result
 from lawscope.section import Bars, Section, Table
 
@@ -392,15 +393,20 @@ def _grow(
     for level in range(1, levels + 1):
         shape = (point.size + SPARE, level, point.count)
         c = point.draw(*shape)
-        nested = vmap(lambda each: _nest(field, point.theta, each), chunk_size=CHUNK)
+        nested = vmap(lambda each: _nest(field, point.theta, each))
+        parts: list[tuple[Tensor, Tensor]] = []
         try:
-            made, terms = nested(c)
+            with progress(f"brackets of {many(level, 'field')}", len(c), unit="bracket") as advance:
+                for some in c.split(CHUNK):
+                    parts.append(nested(some))
+                    advance(len(some))
         except (RuntimeError, NotImplementedError) as error:
             said = str(error).split("\n")[0][:200]
             raise LawscopeError(
                 f"torch.func cannot differentiate this block twice ({said}); take a block without "
                 "in-place or fused operations."
             ) from error
+        made, terms = map(torch.cat, zip(*parts, strict=True))
         # Where two fields commute, their bracket is rounding, and brackets of it are too.
         sizes = made.norm(dim=1)
         real = sizes > COMMUTE * terms
