@@ -26,11 +26,14 @@ SHOWN = 60
 
 
 def measure(lab: Lab) -> Numbers:
-    looks = [look_before(lab, training) for training in family.gpts(lab.settings)]
+    trainings = family.gpts(lab.settings)
+    looks = [look_before(lab, training) for training in trainings]
     _, labels, points = looks[0]
     return {
         "words": list(lab.settings["words"]),
-        "networks": [{"seed": seed, **found} for seed, (found, *_) in enumerate(looks)],
+        "networks": [
+            {"seed": t.seed, **found} for t, (found, *_) in zip(trainings, looks, strict=True)
+        ],
         "picture": {"labels": labels, "blocks": points},
     }
 

@@ -28,7 +28,7 @@ PANELS = Panels(
 
 
 STUDY = family.he_su_study(
-    title="Narrow-wide, wide-narrow, mixed: wide bottom layers are best",
+    title="Narrow-wide, wide-narrow, mixed: are wide bottom layers best?",
     source="He & Su 2023, figure 4",
     paper="wide-narrow ends with the lowest D",
     minutes={"smoke": 0.1, "cpu": 10, "paper": 200},
