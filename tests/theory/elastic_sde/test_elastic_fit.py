@@ -155,6 +155,12 @@ def test_a_change_of_sign_voids_the_estimate_until_it_is_over():
     assert "class means moved against their labels" in backwards.section().findings[0]
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_rounding_is_that_of_the_numbers(kind):
+    run = ls.ElasticTrajectory([0, 1], np.zeros((2, 2, 2), kind))
+    assert run.rounding == np.finfo(kind).eps
+
+
 @pytest.mark.parametrize(("kind", "lost"), [(np.float64, 40.0), (np.float32, 14.0)])
 def test_an_estimate_ends_where_a_mode_is_lost_in_rounding(kind, lost):
     """The mean of all classes shrinks beside the deviations, by e^B."""
@@ -213,6 +219,7 @@ GONE[:, 2] = np.nan
         (wrong(means=NAN), "class 1 is not finite at step 14 of trial 0"),
         (wrong(means=GONE), "Class 2 has no means at any step"),
         (wrong(means=np.zeros((200, 1, 3))), "of one class"),
+        (wrong(means=np.ones((200, 3, 3)) * 1j), "its numbers are complex"),
         (wrong(means=np.zeros((200, 3))), "trials × times × classes × features"),
         (wrong(means=np.zeros((20, 3, 3))), "20 times, but there are 200 steps"),
         (wrong(steps=np.zeros(200)), "each later than the one before"),
@@ -224,6 +231,7 @@ GONE[:, 2] = np.nan
         (lambda: ls.fit_elastic(trajectory(3, "L"), t0=9999), r"0 times .*; begin earlier\.$"),
         (lambda: ls.fit_elastic(trajectory(3, "L"), window=150), "must be odd"),
         (lambda: ls.fit_elastic(np.ones((3, 3, 3)), order=3), "too few for a filter of order 3"),
+        (lambda: ls.fit_elastic(trajectory(3, "L"), pooling="elements"), "is of the I-model"),
         (lambda: ls.fit_elastic(trajectory(3, "L"), "M"), "choose 'I' or 'L'"),
         (
             lambda: ls.fit_elastic(

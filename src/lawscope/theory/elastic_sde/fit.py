@@ -304,6 +304,10 @@ def fit_elastic(
             f"The L-model is of logits, one per class: means have {run.p} features and {run.K} "
             "classes; record the logits, or use model='I'."
         )
+    if model == "L" and pooling != "norm":
+        raise LawscopeError(
+            f"pooling={pooling!r} is of the I-model; leave it out, or use model='I'."
+        )
     _check_filter(run.steps, window, order)
     voids: list[str] = []
     U = run.U if run.p == run.K else np.empty((0, len(run.steps)))

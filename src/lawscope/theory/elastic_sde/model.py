@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from lawscope.arrays import FloatArray
+from lawscope.arrays import FloatArray, as_floats
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError
 from lawscope.theory.elastic_sde.rates import (
@@ -537,7 +537,7 @@ def measure_collapse(means: FloatArray) -> Collapse:
 def as_array(name: str, given: Any, shape: tuple[int, ...] | None) -> FloatArray:
     """Return finite numbers of a shape, of any where it is None."""
     try:
-        found = np.asarray(given, dtype=np.float64)
+        found = as_floats(given)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise LawscopeError(f"{name} is not an array of numbers ({error}).") from error
     if shape is not None and found.shape != shape:
