@@ -599,6 +599,28 @@ def test_mean_logits_refuse_labels_they_cannot_use(y, sentence):
         Records([LogitMeans()], cases.vectors(), y)
 
 
+def test_a_loss_with_tensors_of_its_own_is_told_their_precision():
+    x, y, weight = cases.vectors(), cases.labels(), torch.ones(CLASSES)
+    net = nn.Linear(6, CLASSES)
+    with pytest.raises(ls.LawscopeError, match=r"as class weights, .* \(weight.to\(output\)\)"):
+        ls.elasticity(net, (x, y), lambda out, y: F.cross_entropy(out, y, weight))
+    followed = ls.elasticity(net, (x, y), lambda out, y: F.cross_entropy(out, y, weight.to(out)))
+    plain = ls.elasticity(net, (x, y), F.cross_entropy)
+    assert followed.relative.gap == pytest.approx(plain.relative.gap, rel=1e-12)
+
+
+def test_a_network_that_cannot_be_trained_is_refused():
+    def forward(outer, x):
+        h = outer.a(x).sigmoid()
+        h += h.detach()  # which the backward pass of the sigmoid still needed
+        return outer.b(h)
+
+    x, y = cases.vectors(), cases.labels()
+    net = Net(forward, a=nn.Linear(6, 8), b=nn.Linear(8, CLASSES))
+    with pytest.raises(ls.LawscopeError, match="The backward pass through the network fails"):
+        ls.elasticity(net, (x, y), F.cross_entropy)
+
+
 def test_no_records_are_no_trajectory():
     with pytest.raises(ls.LawscopeError, match="There are no records"):
         stack_means([])
