@@ -204,6 +204,14 @@ def test_results_come_back_and_show_themselves(tmp_path):
     assert "Zhang" in (tmp_path / "fit.html").read_text(encoding="utf-8")
 
 
+def test_classes_of_one_mean_have_no_distance_to_compare_noise_with(tmp_path):
+    sde = ls.ElasticSDE(1.0, 0.0, 3, model="I", noise=1.0, X0=np.ones((3, 3)))
+    with np.errstate(all="raise"):
+        phases = ls.elastic_phases(sde, [1.0, 5.0], n=5, repeats=2)
+    assert np.isinf(phases.spread).all()
+    assert ls.load(phases.save(tmp_path / "phases.html")) == phases
+
+
 def wrong(**changes):
     given = {"steps": STEPS, "means": np.zeros((200, 3, 3))} | changes
     return lambda: ls.ElasticTrajectory(**given)
