@@ -25,6 +25,20 @@ def as_native(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array) if any(s < 0 for s in array.strides) else array
 
 
+def as_floats(given: Any) -> FloatArray:
+    """Return an array of real numbers, as float64.
+
+    Raises:
+        TypeError: complex numbers, whose imaginary parts numpy would drop.
+        Exception: whatever else numpy says of what is not an array of numbers.
+    """
+    refuse_masked(given)
+    found = np.asarray(given)
+    if np.iscomplexobj(found):
+        raise TypeError("its numbers are complex")
+    return np.asarray(found, dtype=np.float64)
+
+
 def refuse_masked(*arrays: Any) -> None:
     """Refuse arrays with masked entries, which almost everything would take for numbers."""
     if any(map(np.ma.is_masked, arrays)):

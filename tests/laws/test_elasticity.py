@@ -558,8 +558,10 @@ def test_recorders_follow_a_training_and_leave_it_as_it_is():
     assert float(elastic["kernel_gap_low"][1]) == pytest.approx(
         alone.kernel.interval["gap"][0], rel=1e-6
     )
-    steps, trajectory = stack_means([means, means])
-    assert steps.tolist() == [0, 2, 4, 6, 8]
+    stacked = stack_means([means, means])
+    trajectory = stacked["means"]
+    assert stacked["steps"].tolist() == [0, 2, 4, 6, 8]
+    assert ls.ElasticTrajectory(**stacked).rounding == torch.finfo(torch.float32).eps
     assert trajectory.shape == (2, 5, CLASSES, CLASSES)
     with torch.no_grad():
         logits = kept.eval()(x)
@@ -587,6 +589,56 @@ def test_recorders_refuse_labels_they_cannot_use(y, sentence):
         Records([ElasticityRecorder()], cases.vectors(), y)
 
 
+@pytest.mark.parametrize(("y", "sentence"), [
+    (F.one_hot(cases.labels()), r"int64 of shape .*y.argmax\(1\) of one-hot"),
+    (cases.labels().double(), r"pass y.long\(\)"),
+    (cases.labels() * 0, "of two classes at least"),
+])  # fmt: skip
+def test_mean_logits_refuse_labels_they_cannot_use(y, sentence):
+    with pytest.raises(ls.LawscopeError, match=sentence):
+        Records([LogitMeans()], cases.vectors(), y)
+
+
+def test_a_loss_with_tensors_of_its_own_is_told_their_precision():
+    x, y, weight = cases.vectors(), cases.labels(), torch.ones(CLASSES)
+    net = nn.Linear(6, CLASSES)
+    with pytest.raises(ls.LawscopeError, match=r"as class weights, .* \(weight.to\(output\)\)"):
+        ls.elasticity(net, (x, y), lambda out, y: F.cross_entropy(out, y, weight))
+    followed = ls.elasticity(net, (x, y), lambda out, y: F.cross_entropy(out, y, weight.to(out)))
+    plain = ls.elasticity(net, (x, y), F.cross_entropy)
+    assert followed.relative.gap == pytest.approx(plain.relative.gap, rel=1e-12)
+
+
+def test_a_network_that_cannot_be_trained_is_refused():
+    def forward(outer, x):
+        h = outer.a(x).sigmoid()
+        h += h.detach()  # which the backward pass of the sigmoid still needed
+        return outer.b(h)
+
+    x, y = cases.vectors(), cases.labels()
+    net = Net(forward, a=nn.Linear(6, 8), b=nn.Linear(8, CLASSES))
+    with pytest.raises(ls.LawscopeError, match="The backward pass through the network fails"):
+        ls.elasticity(net, (x, y), F.cross_entropy)
+
+
+def test_no_records_are_no_trajectory():
+    with pytest.raises(ls.LawscopeError, match="There are no records"):
+        stack_means([])
+
+
+def test_what_can_never_be_recorded_is_said_before_the_first_step():
+    x, y, net = cases.vectors(), cases.labels(), nn.Linear(6, CLASSES)
+    records = Records([ElasticityRecorder()], x, y)
+    with pytest.raises(ls.LawscopeError, match="out of bounds"):
+        records.note(nn.Linear(6, CLASSES - 1), (x, y), torch.tensor(0.0))
+    records.note(net, (x, y), torch.tensor(0.0))
+    with torch.no_grad():
+        net.weight.fill_(math.nan)
+    records.note(net, (x, y), torch.tensor(0.0))
+    (record,) = records.tensors().values()
+    assert record["relative_gap"].isnan().tolist() == [False, True]
+
+
 def test_networks_in_lock_step_are_trials():
     class Stack(nn.Module):
         def forward(self, x):
@@ -596,8 +648,9 @@ def test_networks_in_lock_step_are_trials():
     records = Records([LogitMeans()], x, y)
     for _ in range(2):
         records.note(Stack(), (x, y), torch.tensor(0.0))
-    steps, means = stack_means(list(records.tensors().values()))
-    assert steps.tolist() == [0, 1]
+    stacked = stack_means(list(records.tensors().values()))
+    means = stacked["means"]
+    assert stacked["steps"].tolist() == [0, 1]
     assert means.shape == (3, 2, CLASSES, 6)
     assert torch.allclose(means[2], 3 * means[0])
     assert means[0, 0, 1].numpy() == pytest.approx(x[y == 1].double().mean(dim=0).numpy())

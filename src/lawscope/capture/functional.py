@@ -58,6 +58,7 @@ class WeightFunction:
     def __init__(self, model: nn.Module, samples: Sequence[Batch], loss: Loss | None = None):
         self.model, self.one_by_one = model, ""
         self.by_layer: set[str] | None = None
+        self.given = loss
         # Class weights of a loss are in single precision.
         self.loss = copy.deepcopy(loss).double() if isinstance(loss, nn.Module) else loss
         if sharded_modules(model):
@@ -171,7 +172,30 @@ class WeightFunction:
     def loss_of(self, weights: Weights, batch: Batch) -> Tensor:
         """Return the loss of a batch as one number, θ being the network's own but for these."""
         assert self.loss is not None
-        return compute_loss(self.loss, self.run(weights, batch), batch).reshape(())
+        output = self.run(weights, batch)
+        try:
+            return compute_loss(self.loss, output, batch).reshape(())
+        except LawscopeError as error:
+            if not self._takes_single(output, batch):
+                raise
+            raise LawscopeError(
+                f"{error} It is computed in float64 here, and takes the output in float32 only: "
+                "give tensors of its own, as class weights, the type of the output "
+                "(weight.to(output))."
+            ) from error
+
+    def _takes_single(self, output: object, batch: Batch) -> bool:
+        """Return whether the loss as it was given can be computed in single precision."""
+        logits, labels = find_logits(output), batch.labels
+        if self.given is None or logits is None:
+            return False
+        if labels is not None and labels.is_floating_point():
+            labels = labels.float()
+        try:
+            compute_loss(self.given, logits.float(), replace(batch, labels=labels))
+        except LawscopeError:
+            return False
+        return True
 
     def _refuse(self, sample: Batch) -> LawscopeError | None:
         """Return what the loss raises at a sample, if it does."""
@@ -348,7 +372,15 @@ def _vmapped(value: Value, weights: Weights, batch: Batch) -> Weights:
 def _one(value: Value, weights: Weights, sample: Batch) -> Weights:
     with torch.enable_grad():
         leaves = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
-        found = torch.autograd.grad(
-            value(leaves, sample), list(leaves.values()), allow_unused=True, materialize_grads=True
-        )
-    return dict(zip(weights, found, strict=True))
+        found = value(leaves, sample)
+        try:
+            gradients = torch.autograd.grad(
+                found, list(leaves.values()), allow_unused=True, materialize_grads=True
+            )
+        except RuntimeError as error:
+            said = str(error).strip().partition("\n")[0]
+            raise NotApplicableError(
+                f"The backward pass through the network fails ({said}); it must work, as "
+                "in training."
+            ) from error
+    return dict(zip(weights, gradients, strict=True))

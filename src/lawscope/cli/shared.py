@@ -40,6 +40,7 @@ DataDir = Annotated[Path | None, typer.Option(help="Where data sets lie (or set 
 SPELLED = {
     r"\bdata_dir\b": "--data-dir",
     r"\b(head|task)='([^']*)'": r"--\1 \2",
+    r"\b(seeds|jobs|on|out|window|start)=(?=[ ,.;])": r"--\1",
     r"\b(seeds|jobs|on|out|window|start)='?([^ ';]*)'?": r"--\1 \2",
     r"\bhas a setting (\w+)=": r"has the option --\1",
     r"\bdtype=torch\.(\w+)": r"--dtype \1",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lawscope.errors import LawscopeError
 from lawscope.lazy import Tensor, nn, torch
@@ -54,7 +54,8 @@ class Recorder:
 class LogitMeans(Recorder):
     """Mean logits of each class over fixed samples in eval mode, ``means`` of shape (K, p).
 
-    Of networks in lock-step, whose logits have shape (trials, n, p), it is (trials, K, p).
+    Of networks in lock-step, whose logits have shape (trials, n, p), it is (trials, K, p). Beside
+    them stands ``rounding``, the relative precision of the logits.
 
     Attributes:
         per_class: how many samples of each class, the first ones of the training data.
@@ -68,6 +69,14 @@ class LogitMeans(Recorder):
         whole_number("per_class", self.per_class, 1, "is too few")
 
     def choose(self, x: Tensor, y: Tensor) -> Batch:
+        if y.dim() != 1 or y.is_floating_point():
+            raise LawscopeError(
+                f"Mean logits are recorded with one class number per sample as labels, and y is "
+                f"{y.dtype} of shape {tuple(y.shape)}; pass y.long(), or y.argmax(1) of one-hot "
+                "labels."
+            )
+        if len(y.unique()) < 2:
+            raise LawscopeError("Mean logits are recorded of two classes at least.")
         rows = [(y == label).nonzero()[: self.per_class, 0] for label in y.unique()]
         return x[torch.cat(rows)], y[torch.cat(rows)]
 
@@ -85,7 +94,8 @@ class LogitMeans(Recorder):
                 module.training = training
         if logits is None:
             raise LawscopeError("The network returns no tensor, so there are no logits to record.")
-        return {"means": average_classes(logits, batch[1])}
+        rounding = torch.finfo(logits.dtype).eps
+        return {"means": average_classes(logits, batch[1]), "rounding": rounding}
 
 
 def average_classes(logits: Tensor, y: Tensor) -> Tensor:
@@ -94,17 +104,21 @@ def average_classes(logits: Tensor, y: Tensor) -> Tensor:
     return torch.stack(rows, dim=-2)
 
 
-def stack_means(records: Sequence[Record]) -> tuple[Tensor, Tensor]:
-    """Return the steps (T,) and the means (trials, T, K, p) of records of :class:`LogitMeans`.
+def stack_means(records: Sequence[Record]) -> dict[str, Any]:
+    """Return steps (T,), means (trials, T, K, p) and rounding of records of :class:`LogitMeans`.
 
-    One record of networks in lock-step, or one of each network; all at the same steps.
+    One record of networks in lock-step, or one of each network; all at the same steps. They are the
+    arguments of :class:`lawscope.ElasticTrajectory`.
     """
+    if not records:
+        raise LawscopeError("There are no records; give that of one training at least.")
     for record in records:
         if not torch.equal(record["step"], records[0]["step"]):
             raise LawscopeError("the trainings were recorded at different steps; use one every=.")
     means = [r["means"].movedim(0, -3).reshape(-1, len(r["step"]), *r["means"].shape[-2:])
              for r in records]  # fmt: skip
-    return records[0]["step"], torch.cat(means)
+    rounding = max(float(record["rounding"].max()) for record in records)
+    return {"steps": records[0]["step"], "means": torch.cat(means), "rounding": rounding}
 
 
 class Records:

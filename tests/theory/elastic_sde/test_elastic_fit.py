@@ -155,6 +155,12 @@ def test_a_change_of_sign_voids_the_estimate_until_it_is_over():
     assert "class means moved against their labels" in backwards.section().findings[0]
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_rounding_is_that_of_the_numbers(kind):
+    run = ls.ElasticTrajectory([0, 1], np.zeros((2, 2, 2), kind))
+    assert run.rounding == np.finfo(kind).eps
+
+
 @pytest.mark.parametrize(("kind", "lost"), [(np.float64, 40.0), (np.float32, 14.0)])
 def test_an_estimate_ends_where_a_mode_is_lost_in_rounding(kind, lost):
     """The mean of all classes shrinks beside the deviations, by e^B."""
@@ -170,8 +176,10 @@ def test_an_estimate_ends_where_a_mode_is_lost_in_rounding(kind, lost):
     np.testing.assert_allclose(found.B, -found.steps, atol=0.05)
     void = ls.fit_elastic(run, "I", window=101)
     assert np.isnan(void.A).all()
-    assert "there is no estimate" in void.voids[0]
+    fits = len(found.steps) - 1 + len(found.steps) % 2
+    assert f"there is no estimate; give window={fits}, record in float64" in void.voids[0]
     assert void.verdict == "no estimate"
+    assert np.isfinite(ls.fit_elastic(run, "I", window=fits).A).all()
 
 
 def test_means_that_stay_zero_are_said_to_be_so():
@@ -196,6 +204,14 @@ def test_results_come_back_and_show_themselves(tmp_path):
     assert "Zhang" in (tmp_path / "fit.html").read_text(encoding="utf-8")
 
 
+def test_classes_of_one_mean_have_no_distance_to_compare_noise_with(tmp_path):
+    sde = ls.ElasticSDE(1.0, 0.0, 3, model="I", noise=1.0, X0=np.ones((3, 3)))
+    with np.errstate(all="raise"):
+        phases = ls.elastic_phases(sde, [1.0, 5.0], n=5, repeats=2)
+    assert np.isinf(phases.spread).all()
+    assert ls.load(phases.save(tmp_path / "phases.html")) == phases
+
+
 def wrong(**changes):
     given = {"steps": STEPS, "means": np.zeros((200, 3, 3))} | changes
     return lambda: ls.ElasticTrajectory(**given)
@@ -213,6 +229,7 @@ GONE[:, 2] = np.nan
         (wrong(means=NAN), "class 1 is not finite at step 14 of trial 0"),
         (wrong(means=GONE), "Class 2 has no means at any step"),
         (wrong(means=np.zeros((200, 1, 3))), "of one class"),
+        (wrong(means=np.ones((200, 3, 3)) * 1j), "its numbers are complex"),
         (wrong(means=np.zeros((200, 3))), "trials × times × classes × features"),
         (wrong(means=np.zeros((20, 3, 3))), "20 times, but there are 200 steps"),
         (wrong(steps=np.zeros(200)), "each later than the one before"),
@@ -224,6 +241,7 @@ GONE[:, 2] = np.nan
         (lambda: ls.fit_elastic(trajectory(3, "L"), t0=9999), r"0 times .*; begin earlier\.$"),
         (lambda: ls.fit_elastic(trajectory(3, "L"), window=150), "must be odd"),
         (lambda: ls.fit_elastic(np.ones((3, 3, 3)), order=3), "too few for a filter of order 3"),
+        (lambda: ls.fit_elastic(trajectory(3, "L"), pooling="elements"), "is of the I-model"),
         (lambda: ls.fit_elastic(trajectory(3, "L"), "M"), "choose 'I' or 'L'"),
         (
             lambda: ls.fit_elastic(

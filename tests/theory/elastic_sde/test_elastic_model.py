@@ -128,6 +128,17 @@ def test_a_stiff_model_is_integrated_in_few_steps():
     assert len(calls) < 20_000
 
 
+def test_a_strength_that_acts_late_is_not_passed_over():
+    times = np.linspace(0, 1e4, 1001)
+    gust = np.interp(times, [0, 5000, 5010, 5020, 1e4], [0, 0, 1, 0, 0])
+    I3 = np.eye(3)
+    values = ls.ElasticSDE(gust, 0.0, 3, model=np.tile(I3, (3, 3)), times=times, X0=I3)
+    function = ls.ElasticSDE(K=3, model="I", elasticity=lambda t: I3 * (100 < t < 300), X0=I3)
+    # Means of one class each, which grow by the exponential of ∫α/3.
+    assert relative(values.mean([4e3, 1e4, 6e3])[:, 0, 0], np.exp([0, 10 / 3, 10 / 3])) < 1e-8
+    assert relative(function.mean(1e4)[0, 0], np.exp(200 / 3)) < 1e-8
+
+
 def test_strengths_are_numbers_functions_or_values_at_times():
     times = np.array([0.0, 1.0, 4.0])
     numbers = ls.ElasticSDE(2.0, -1.0, 3).integrals([4.0])
@@ -295,6 +306,7 @@ def test_when_logits_become_an_etf(alpha, beta, signs, directions, norms, K):
 
 
 BUILD = partial(ls.ElasticSDE, 1.0, 0.0)
+GENERAL = ls.ElasticSDE(K=2, elasticity=np.eye(2), model="I")
 
 
 @pytest.mark.parametrize(
@@ -316,10 +328,14 @@ BUILD = partial(ls.ElasticSDE, 1.0, 0.0)
         (lambda: ls.ElasticSDE(1, elasticity=np.eye(2)), "but not both"),
         (lambda: ls.ElasticSDE([1, 2], 0, 2), "give the time of each value"),
         (lambda: ls.ElasticSDE("x", 0, 2), "alpha must be a number"),
+        (lambda: ls.ElasticSDE(lambda t: 1j * t, 0, 2).mean(2.0), "its numbers are complex"),
+        (lambda: BUILD(2, X0=np.eye(2) * 1j), "X0 is not an array of numbers .*complex"),
+        (lambda: BUILD(2, X0=np.ma.masked_less(np.eye(2), 1)), "masked entries"),
         (lambda: ls.ElasticSDE(lambda t: 1 / (t - 1), 0, 2).mean(2.0), "alpha.t. is not finite"),
         (lambda: ls.ElasticSDE([1, 2], 0, 2, times=[0, 1]).mean(2.0), "from t = 0 to 1"),
         (lambda: BUILD(2).mean(-1.0), "before the start"),
         (lambda: BUILD(2).mean([1.0, 2e4]), "outgrow floating-point numbers by t = 20000"),
+        (lambda: GENERAL.mean([1.0, 2e4]), "outgrow floating-point numbers by t = 20000"),
         (lambda: BUILD(2).mean(1e9), "too large, to be integrated up to t = 1e.09"),
         (lambda: BUILD(2).sample(1.0, 0), "n=0 is too few; give at least 1"),
         (lambda: BUILD(2, drift="sample").sample(1.0, 1, step=0), "step=0 must be a positive"),

@@ -48,7 +48,10 @@ def test_they_are_a_dataset_of_the_zoo():
     assert data.x_test.shape == (1500, 32, 32)
 
 
-@pytest.mark.parametrize(("how", "words"), [((0,), "per_class"), ((1, 4), "size")])
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [((0,), "per_class"), ((1, 4), "size"), ((1, 8, -1), "seed"), ((1, 8, "a"), "seed")],
+)
 def test_what_cannot_be_drawn_is_said(how, words):
     with pytest.raises(LawscopeError, match=words):
         draw_shapes(*how)

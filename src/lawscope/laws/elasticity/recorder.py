@@ -32,8 +32,9 @@ class ElasticityRecorder(Recorder):
     """Write down the similarities of :func:`lawscope.elasticity` under cross-entropy.
 
     For each kind ("relative", "signed", "kernel") the numbers "same", "other" and "gap", as in
-    ``relative_gap``, and the ends of the gap's interval, ``relative_gap_low`` and ``…_high``; NaN
-    at steps where they cannot be measured, as in a training that diverged.
+    ``relative_gap``, and the ends of the gap's interval, ``relative_gap_low`` and ``…_high``. What
+    cannot be measured before the first step is an error; later it is NaN, as in a training that
+    diverged.
 
     Attributes:
         probes: samples of a class, chosen once from the training data by their content.
@@ -72,6 +73,8 @@ class ElasticityRecorder(Recorder):
         try:
             found = measure_probes(model, samples, classes, _cross_entropy, labels=labels.tolist())
         except LawscopeError:
+            if step == 0:
+                raise
             return dict.fromkeys(names, math.nan)
         values = []
         for gap in (found.relative, found.signed, found.kernel):

@@ -304,6 +304,10 @@ def fit_elastic(
             f"The L-model is of logits, one per class: means have {run.p} features and {run.K} "
             "classes; record the logits, or use model='I'."
         )
+    if model == "L" and pooling != "norm":
+        raise LawscopeError(
+            f"pooling={pooling!r} is of the I-model; leave it out, or use model='I'."
+        )
     _check_filter(run.steps, window, order)
     voids: list[str] = []
     U = run.U if run.p == run.K else np.empty((0, len(run.steps)))
@@ -318,7 +322,7 @@ def fit_elastic(
             f"begin earlier{narrower}."
         )
     modes = measure_modes(run.means[:, first:], model, run.rounding, pooling)
-    steps = steps[: _count_known(modes, steps, model, window, voids)]
+    steps = steps[: _count_known(modes, steps, model, window, order, voids)]
     A, B = (each[:, : len(steps)] for each in solve_strengths(modes, run.K, model))
     if first < settled or modes.lost[..., : len(steps)].any():
         A, B = np.full_like(A, np.nan), np.full_like(B, np.nan)
@@ -396,7 +400,9 @@ def _find_start(
     return first
 
 
-def _count_known(modes: Modes, steps: FloatArray, model: str, window: int, voids: list[str]) -> int:
+def _count_known(
+    modes: Modes, steps: FloatArray, model: str, window: int, order: int, voids: list[str]
+) -> int:
     """Return how many times come before a mode is lost in round-off; all if too few."""
     lost = modes.lost
     if not lost.any():
@@ -407,9 +413,10 @@ def _count_known(modes: Modes, steps: FloatArray, model: str, window: int, voids
     gone = [name for i, name in enumerate(names) if lost[i, :, since].any()]
     are = "is" if len(gone) == 1 else "are"
     until = "the estimate ends there" if since >= window else "there is no estimate"
+    narrower = f"give window={_odd(since)}, " if window > _odd(since) > order else ""
     voids.append(
         f"From step {steps[since]:g} on {' and '.join(gone)} {are} lost in round-off, so {until}; "
-        "record in float64, or use the other model."
+        f"{narrower}record in float64, or use the other model."
     )
     return since if since >= window else len(steps)
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from lawscope.arrays import FloatArray
+from lawscope.arrays import FloatArray, as_floats
 from lawscope.checks import checked
 from lawscope.errors import LawscopeError
-from lawscope.theory.elastic_sde.rates import Integrals, Rates, as_rate, integrate_rates
+from lawscope.theory.elastic_sde.rates import (
+    FIRST_PANELS,
+    NODES,
+    Integrals,
+    Rates,
+    as_rate,
+    integrate_rates,
+)
 from lawscope.theory.elastic_sde.separability import Separability, count_separable
 from lawscope.whole_number import whole_number
 
 Drift = Literal["mean", "sample"]
 PRECISION = 1e-10  # relative, of the general integrator
 SHORT = 0.02  # a step of Euler and Maruyama times the norm of the drift
+LOOKS = FIRST_PANELS * NODES  # least steps of the general integrator; the closed form has as many
+OUTGROWN = "Features outgrow floating-point numbers by t = {:g}; ask for earlier times."
 LEAST_STEPS = 200
 MOST_STEPS = 1_000_000
 EPSILON = float(np.finfo(np.float64).eps)
@@ -187,9 +197,7 @@ class ElasticSDE:
                 found = self._solve_logits(times, first)
         if not np.isfinite(found).all():
             late = times[~np.isfinite(found).all(axis=(1, 2))].min()
-            raise LawscopeError(
-                f"Features outgrow floating-point numbers by t = {late:g}; ask for earlier times."
-            )
+            raise LawscopeError(OUTGROWN.format(late))
         return found if np.ndim(t) else found[0]
 
     @checked
@@ -293,27 +301,41 @@ class ElasticSDE:
         return np.tensordot(grown, np.concatenate([X0[None], moved]), 1)
 
     def _integrate(self, times: FloatArray, X0: FloatArray) -> FloatArray:
+        """Integrate from knot to knot, since α or β given by values bend there."""
         from scipy.integrate import solve_ivp
 
-        grid, place = np.unique(np.concatenate([[self.start], times]), return_inverse=True)
-        if len(grid) == 1:
-            return np.broadcast_to(X0, (len(times), *X0.shape))
-        found = solve_ivp(
-            lambda t, x: self.matrix(t) @ x,
-            (grid[0], grid[-1]),
-            X0.ravel(),
-            method="Radau",  # implicit: fast directions that decay do not shorten its steps
-            t_eval=grid,
-            jac=lambda t, x: self.matrix(t),
-            rtol=PRECISION,
-            atol=PRECISION * float(np.abs(X0).max() or 1.0),
-        )
-        if not found.success:
-            raise LawscopeError(
-                f"The class means could not be integrated to t = {grid[-1]:g} ({found.message}); "
-                "ask for earlier times."
-            )
-        return found.y.T[place[1:]].reshape(len(times), *X0.shape)
+        state, end = X0.ravel(), float(times.max())
+        found = {self.start: state}
+        bends = self.knots[(self.knots > self.start) & (self.knots < end)]
+        longest = (end - self.start) / LOOKS
+        for lower, upper in pairwise([self.start, *bends, end] if end > self.start else []):
+            seen = np.unique(times[(times > lower) & (times <= upper)])
+            try:
+                solved = solve_ivp(
+                    lambda t, x: self.matrix(t) @ x,
+                    (lower, upper),
+                    state,
+                    method="Radau",  # implicit: fast directions that decay do not shorten its steps
+                    t_eval=np.union1d(seen, [upper]),
+                    jac=lambda t, x: self.matrix(t),
+                    rtol=PRECISION,
+                    atol=PRECISION * float(np.abs(X0).max() or 1.0),
+                    # Where nothing moves yet, longer steps would pass over what comes.
+                    max_step=longest,
+                    first_step=min(longest, upper - lower) if len(bends) else None,
+                )
+            except LawscopeError:
+                raise
+            except ValueError as error:  # of scipy's algebra at numbers that are not finite
+                raise LawscopeError(OUTGROWN.format(end)) from error
+            if not solved.success:
+                raise LawscopeError(
+                    f"The class means could not be integrated to t = {end:g} ({solved.message}); "
+                    "ask for earlier times."
+                )
+            state = solved.y[:, -1]
+            found |= zip(seen.tolist(), solved.y.T, strict=False)
+        return np.stack([found[t] for t in times.tolist()]).reshape(len(times), *X0.shape)
 
     def _choose_steps(self, start: float, end: float, step: float | None) -> FloatArray:
         """Return the lengths of steps from one time to another."""
@@ -515,7 +537,7 @@ def measure_collapse(means: FloatArray) -> Collapse:
 def as_array(name: str, given: Any, shape: tuple[int, ...] | None) -> FloatArray:
     """Return finite numbers of a shape, of any where it is None."""
     try:
-        found = np.asarray(given, dtype=np.float64)
+        found = as_floats(given)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise LawscopeError(f"{name} is not an array of numbers ({error}).") from error
     if shape is not None and found.shape != shape:

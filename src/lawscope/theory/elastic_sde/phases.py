@@ -160,7 +160,8 @@ def elastic_phases(
         means = model.mean(moments, model.centred_start)
         within = np.sqrt(((samples - means[:, None]) ** 2).sum(axis=-1).mean(axis=(1, 2)))
         away = means - means.mean(axis=1, keepdims=True)
-        spreads.append(within / np.sqrt((away**2).sum(axis=-1).mean(axis=1)))
+        with np.errstate(divide="ignore", invalid="ignore"):  # class means may be one
+            spreads.append(within / np.sqrt((away**2).sum(axis=-1).mean(axis=1)))
         split = samples.reshape(len(moments), draws, size, sde.K, sde.p)
         found.append([count_separable(each) for each in split])
     rows = np.array(found)

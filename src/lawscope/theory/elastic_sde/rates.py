@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial import legendre
 
-from lawscope.arrays import FloatArray
+from lawscope.arrays import FloatArray, as_floats
 from lawscope.errors import LawscopeError
 
 Rate = Callable[[FloatArray], FloatArray]
@@ -36,7 +36,7 @@ def as_rate(name: str, given: Any, times: FloatArray | None) -> Rate:
     if callable(given):
         return lambda t: _evaluate(name, given, t)
     try:
-        values = np.asarray(given, dtype=np.float64)
+        values = as_floats(given)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         values = np.full((1, 1), np.nan)
     if values.ndim > 1 or not values.size or not np.isfinite(values).all():
@@ -63,12 +63,12 @@ def as_rate(name: str, given: Any, times: FloatArray | None) -> Rate:
 def _evaluate(name: str, function: Callable[[Any], Any], t: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"):
         try:
-            found = np.asarray(function(t), dtype=np.float64)
+            found = as_floats(function(t))
         except Exception:  # of a function that takes one number at a time
             found = np.full(0, np.nan)
         if found.shape not in (np.shape(t), ()):
             try:
-                found = np.array([function(float(each)) for each in np.ravel(t)], dtype=np.float64)
+                found = as_floats([function(float(each)) for each in np.ravel(t)])
                 found = found.reshape(np.shape(t))
             except Exception as error:  # whatever a person's function makes of a number
                 raise LawscopeError(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lawscope.arrays import FloatArray
+from lawscope.arrays import FloatArray, as_floats
 from lawscope.checks import is_list
 from lawscope.errors import LawscopeError
 from lawscope.files import check_file
@@ -17,6 +17,8 @@ from lawscope.lazy import pd
 from lawscope.result import Result, load
 from lawscope.section import Lines, Section
 from lawscope.theory.elastic_sde.model import as_array, measure_collapse, own_logits
+
+EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,8 +69,7 @@ class ElasticTrajectory(Result):
         _refuse_missing(means, steps, names)
         rounding = float(as_array("rounding", self.rounding, ()))
         if rounding <= 0:
-            single = str(kind).rpartition(".")[2] in ("float16", "float32", "bfloat16")
-            rounding = float(np.finfo(np.float32 if single else np.float64).eps)
+            rounding = EPSILON.get(str(kind).rpartition(".")[2], EPSILON["float64"])
         values = {"steps": steps, "means": means, "classes": names, "rounding": rounding}
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -153,7 +154,7 @@ def read_trajectory(path: Path) -> ElasticTrajectory:
 def check_means(given: Any) -> FloatArray:
     """Return class means, shape (trials, T, K, p), whether or not they are finite."""
     try:
-        means = np.asarray(given, dtype=np.float64)
+        means = as_floats(given)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise LawscopeError(f"means is not an array of numbers ({error}).") from error
     means = means[None] if means.ndim == 3 else means

@@ -38,10 +38,11 @@ def draw_shapes(per_class: int, size: int = SIZE, seed: int = 0) -> Split:
         ``CLASS_NAMES``.
 
     Raises:
-        LawscopeError: no shapes, or images under 8 pixels.
+        LawscopeError: no shapes, images under 8 pixels, or a seed that is no whole number from 0.
     """
     count = whole_number("per_class", per_class, 1, "draws nothing")
     side = whole_number("size", size, 8, "has too few pixels for a shape")
+    seed = whole_number("seed", seed, 0, "is not a seed")
     images = [_draw_class(label, count, side, seed) for label in range(len(CLASS_NAMES))]
     x, y = np.concatenate(images), np.repeat(np.arange(len(CLASS_NAMES)), count)
     order = np.random.default_rng([seed, len(CLASS_NAMES)]).permutation(len(y))
