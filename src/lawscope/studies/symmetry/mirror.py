@@ -164,7 +164,7 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "How odd is the loss when a ReLU unit is flipped, which is no symmetry?",
+            "How odd is the loss when a ReLU unit is flipped, which is not a symmetry??",
             collect("mirrors", "{kind}", "oddness", where=where("flip", MLP, above=1e-4)),
             medians,
         ),
