@@ -134,7 +134,7 @@ def figure(numbers: Numbers) -> Figure:
 
 
 STUDY = he_su_study(
-    title="Residual networks: the law fails per layer and holds per block",
+    title="Residual networks: does the law hold per block and not per layer?",
     source="He & Su 2023, figure 6",
     paper="fails layer by layer, holds block by block; longer blocks reduce D by more",
     minutes={"smoke": 0.1, "cpu": 20, "paper": 500},
