@@ -176,13 +176,14 @@ def jacobians(net):
     return torch.stack(rows)
 
 
+@pytest.mark.parametrize("memory", [10**9, 1])  # all at once, and sample by sample
 @pytest.mark.parametrize("build", [*NETWORKS, *LAYERS])
-def test_energies_of_the_gradients_of_single_samples_come_from_jacobians(build):
+def test_energies_of_the_gradients_of_single_samples_come_from_jacobians(build, memory):
     net, y = make(build), cases.labels(12)
     function = WeightFunction(net, probes(), F.cross_entropy)
     with function.running():
         batch = function.as_double(Batch((cases.vectors(12),), {}, y))
-        found = compute_energies(function, batch, list(function.weights))
+        found = compute_energies(function, batch, list(function.weights), memory)
     with torch.no_grad():
         logits = copy.deepcopy(net).double().eval()(cases.vectors(12).double())
     residual = logits.softmax(dim=1) - F.one_hot(y, CLASSES)
@@ -270,6 +271,14 @@ def test_what_layers_read_is_not_unfolded_beyond_the_memory(build, memory):
     with function.running():
         expected = multiply_gradients(function, range(CLASSES)).kernel
     assert found.numpy() == pytest.approx(expected.numpy(), rel=1e-9)
+
+
+def test_energies_do_not_unfold_images_beyond_the_memory():
+    function = WeightFunction(make(many_patches), probes(), F.cross_entropy)
+    with function.running(), Largest() as largest:
+        batch = function.as_double(Batch((cases.vectors(12),), {}, cases.labels(12)))
+        compute_energies(function, batch, ["2.weight"], 1)
+    assert 0 < largest.bytes < 50_000
 
 
 def test_logits_may_lie_in_memory_in_any_order():

@@ -51,6 +51,11 @@ class SampleLayer:
         self.edge, self.shape = get_gradient_edge(made), made.shape
         self.names: set[str] = set()  # of the weights, "weight" or "bias", that gradients are of
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of what it read, unfolded into rows; 0 where that is not done."""
+        return 0
+
     def take(self, samples: slice) -> Self:
         """Return the same of some samples."""
         part = copy.copy(self)
@@ -95,7 +100,6 @@ class MatrixLayer(SampleLayer):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of :attr:`rows`."""
         return 8 * math.prod(self.sizes)
 
     @property
@@ -154,7 +158,10 @@ class EmbeddingLayer(MatrixLayer):
     """A table of vectors, read at tokens: h is 1 at the token, and 0 where that is padding."""
 
     module: nn.Embedding
-    row_bytes = 0
+
+    @property
+    def row_bytes(self) -> int:
+        return 0
 
     def hold_rows(self) -> None:
         """Hold nothing, since rows are never made."""
@@ -226,11 +233,12 @@ class LayerRun:
 
 
 def compute_energies(
-    function: WeightFunction, batch: Batch, names: Sequence[str]
+    function: WeightFunction, batch: Batch, names: Sequence[str], memory: int
 ) -> dict[str, list[Tensor]]:
     """Return Σ g² of these weights, g = ∇_θ ℓ of single samples, over all axes but one, for each.
 
-    Each is of shape (samples, length of the axis).
+    Each is of shape (samples, length of the axis). Patches of images are unfolded within the
+    memory, in bytes, or one sample at a time.
     """
     run = LayerRun(function, batch)
     found: dict[str, list[Tensor]] = {}
@@ -238,14 +246,22 @@ def compute_energies(
     if wanted:
         slopes = run.slopes(function.loss_slopes(run.output, batch))
         for layer, slope in zip(run.layers, slopes, strict=True):
+            parts = split_samples(batch.size, layer.row_bytes, memory)
             for name in layer.names:
                 if layer.full(name) in wanted:
-                    found[layer.full(name)] = layer.energies(name, slope)
+                    each = [layer.take(rows).energies(name, slope[rows]) for rows in parts]
+                    found[layer.full(name)] = [torch.cat(c) for c in zip(*each, strict=True)]
     rest = [name for name in names if name not in wanted]
     if rest:
         gradients = function.loss_gradients_of(batch, rest)
         found |= {name: sum_squares(gradient) for name, gradient in gradients.items()}
     return found
+
+
+def split_samples(samples: int, size: int, memory: int) -> list[slice]:
+    """Return samples, which take ``size`` bytes together, in parts that fit the memory."""
+    step = max(1, samples * memory // max(1, size))
+    return [slice(start, start + step) for start in range(0, samples, step)]
 
 
 def sum_squares(gradient: Tensor) -> list[Tensor]:

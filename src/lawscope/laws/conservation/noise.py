@@ -37,7 +37,7 @@ from lawscope.section import Bars, Section, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-MEMORY = 2**26  # bytes of gradients that are held at a time
+MEMORY = 2**24  # bytes of gradients, and of unfolded images, that are held at a time
 LOOKED_AT = 8  # samples on which the network is checked
 NORMAL = 1.959964  # of a 95 % interval
 # Fewer samples, or energy that lies in fewer of them, and the interval is too narrow: few gradients
@@ -163,7 +163,7 @@ def noise_equilibrium(
     names = list(dict.fromkeys(name for one in known for name in one.parameters))
     sides: list[list[Tensor]] = [[] for _ in known]
     for function, batch in _few_samples(model, source, loss):
-        squares = compute_energies(function, batch, names)
+        squares = compute_energies(function, batch, names, MEMORY)
         check_finite(torch.stack([each[0].sum() for each in squares.values()]))
         for rows, one in zip(sides, known, strict=True):
             rows.append(_sides(one, squares))

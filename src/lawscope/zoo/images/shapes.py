@@ -38,7 +38,7 @@ def draw_shapes(per_class: int, size: int = SIZE, seed: int = 0) -> Split:
         ``CLASS_NAMES``.
 
     Raises:
-        LawscopeError: no shapes, images under 8 pixels, or a seed that is no whole number from 0.
+        LawscopeError: no shapes, images under 8 pixels, or a seed that is not a whole number.
     """
     count = whole_number("per_class", per_class, 1, "draws nothing")
     side = whole_number("size", size, 8, "has too few pixels for a shape")
