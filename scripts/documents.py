@@ -90,12 +90,15 @@ class Row:
             for protocol, column in claim.columns.items()
             if column.verdict == NOT_TRIED and column.why
         }
-        return {
+        found = {
             protocol: untried.get(protocol) or brief(self.value(result, protocol)) or MISSING
             if protocol in result.numbers
             else ""
             for protocol in PROTOCOLS
         }
+        if found[AUTHORS] == found[NETWORK]:
+            found[NETWORK] = "the same"
+        return found
 
     def verdict(self, result: StudyResult) -> str:
         """Return the verdict where the number is that of a claim, or of a check."""
@@ -133,7 +136,7 @@ def of_panel(name: str, **cell: Any) -> Value:
 
 def of_shallowest(result: StudyResult, protocol: str) -> dict[str, float]:
     """Take the mean final D of the shallowest networks tried, over that of the best depth."""
-    names = S("Which depth is best", by_panel=True)(result, protocol)
+    names = S("Which depth has the lowest", by_panel=True)(result, protocol)
     best = result.numbers[protocol]["best"].values()
     return {f"{name}, {each['depths'][0]} layers": each["mean"][0] / min(each["mean"])
             for name, each in zip(names, best, strict=True)}  # fmt: skip
@@ -195,7 +198,7 @@ def _last(value: Any) -> Any:
 
 
 S = Sentence
-STRAIGHT = "“straight lines”"
+STRAIGHT = "lines in a picture"
 HE_SU_2023 = [
     Row("Figure 1", "r, nine panels of figure 1", "−1.000 to −0.997", "separation/optimizers",
         S("straight lines"), readme=True),
@@ -205,9 +208,9 @@ HE_SU_2023 = [
         "separation/optimizers", S("straight lines", "momentum", by_panel=True)),
     Row("Figure 1, Adam", "r of 4, 8, 20 layers", "−1.000, −0.997, −0.999",
         "separation/optimizers", S("straight lines", "Adam", by_panel=True)),
-    Row("Figure 1; talk", "ρ of 8 layers", "0.53", "separation/optimizers", S("ρ of 8 layers"),
+    Row("Talk", "ρ of 8 layers", "0.53 (talk)", "separation/optimizers", S("ρ of 8 layers"),
         readme=True),
-    Row("Figure 1; talk", "half-life of 8 layers", "1.1", "separation/optimizers",
+    Row("Talk", "half-life of 8 layers", "1.1", "separation/optimizers",
         of_panel("half_life", optimizer="adam", depth=8), "ρ of 8 layers"),
     Row("Figure 1", "ρ of 20 layers", "0.818", "separation/optimizers", S("ρ of 20 layers"),
         readme=True),
@@ -221,17 +224,20 @@ HE_SU_2023 = [
         "separation/learning-rate", S("median r ≤ −0.98 with every", by_panel=True)),
     Row("Figure 2, architecture", "r layer by layer", STRAIGHT, "separation/convnets",
         S("r ≤ −0.97 layer by layer", by_panel=True)),
-    Row("Figure 2, imbalance", "r of 4, 8, 20 layers", "“the law emerges”", "separation/imbalance",
+    Row("Figure 2, imbalance", "r of 4, 8, 20 layers", "“also emerges”", "separation/imbalance",
         S("on imbalanced data r", by_panel=True)),
     Row("Figure 2, imbalance", "half-life, imbalanced over balanced, 20 layers",
         "“significantly larger”", "separation/imbalance",
         S("the half-life is larger", "20 layers"), readme=True),
     Row("Figure 2, imbalance", "the same, 4 layers", "“significantly larger”",
         "separation/imbalance", S("the half-life is larger", "4 layers")),
-    Row("Figure 2, imbalance", "the same, 8 layers, by class sizes", "“significantly larger”",
-        "separation/imbalance", S("the half-life is larger", "8 layers", by_panel=True)),
-    Row("Figure 3", "best depth (MNIST, Fashion-MNIST, CIFAR-10)", "6, 10, 12",
-        "separation/depth", S("Which depth is best", by_panel=True), readme=True),
+    Row("Figure 2, imbalance", "the same, 8 layers, by class sizes",
+        "“significantly larger” (500 : 100)", "separation/imbalance",
+        S("the half-life is larger", "8 layers", by_panel=True)),
+    Row("Figure 3", "depth of the lowest final D (MNIST, Fashion-MNIST, CIFAR-10)", "6, 10, 12",
+        "separation/depth", S("Which depth has the lowest", by_panel=True), readme=True),
+    Row("Figure 3", "best depth: the smallest within one standard error of it", "6, 10, 12",
+        "separation/depth", S("Which is the smallest depth within", by_panel=True)),
     Row("Figure 3", "by how much it grows from one dataset to the next", "4, 2",
         "separation/depth", S("no easier dataset", by_panel=True)),
     Row("Figure 3", "layers from the best depth to the nearest end of those tried", "above 0",
@@ -246,6 +252,8 @@ HE_SU_2023 = [
         S("the other shapes end", by_panel=True)),
     Row("Figure 5", "r, trained at once and in two halves", "−0.997, −0.971",
         "separation/frozen", of_frozen("r"), "standard training is straighter"),
+    Row("Figure 5", "r in two halves", "−0.971: “not in the right network”", "separation/frozen",
+        S("frozen training has no law")),
     Row("Figure 5; talk", "test accuracy, trained at once and in two halves",
         "0.239, 0.197; talk: 0.215, 0.183", "separation/frozen",
         of_frozen("test_accuracy"), "standard training tests better", readme=True),
@@ -277,12 +285,13 @@ HE_SU_2023 = [
         S("the law emerges: r")),
     Row("Figure 9", "change of ρ from then to the end", "“decreased”", "separation/emergence",
         S("after that ρ falls")),
-    Row("Figure 9; talk", "epochs from the law to neural collapse", "“earlier”",
+    Row("Text; talk", "epochs from the law to neural collapse", "“earlier”",
         "separation/emergence", S("r ≤ −0.98 is reached at an earlier checkpoint than NC1")),
     Row("Text", "epochs from the law to minority collapse", "“earlier”", "separation/emergence",
         S("on imbalanced data r ≤ −0.98 is reached")),
-    Row("Figure 10", "rank correlation of layer and time of settling", "“bottom layers earlier”",
-        "separation/layer-rates", S("higher layers converge later")),
+    Row("Figure 10", "rank correlation of layer and time of settling",
+        "“bottom layers converges earlier”", "separation/layer-rates",
+        S("higher layers converge later")),
     Row("Figure 11; talk, “Chaotic patterns”", "rank correlation of layer and silhouette",
         "a picture", "separation/pca", S("the silhouette of the classes rises")),
     Row("Figure 11; talk, “Chaotic patterns”",
@@ -296,26 +305,29 @@ HE_SU_2023 = [
         of_pretraining("pretrained")),
     Row("Figure 13b", "r of 15 layers from scratch", STRAIGHT, "separation/pretraining",
         S("15 layers from scratch")),
-    Row("Figure 13c", "r of the five new layers", "“the law also emerges”",
+    Row("Figure 13c", "r of the five new layers", "“the equi-separation law also emerges”",
         "separation/pretraining", S("the new layers obey")),
     Row("Figure 13c", "gain of two lines over one (information criterion)", "“quite different”",
         "separation/pretraining", S("kept and new layers together")),
     Row("Figure 14", "r in BERT: first token, mean of the tokens", "“does not exist”",
         "separation/text-encoder", S("no network that fits", by_panel=True)),
-    Row("Text", "r, linear network less plain", "“the nonlinearity is vital”",
+    Row("Text", "r, linear network less plain",
+        "“The nonlinearity of neural networks is vital”",
         "separation/ablations", S("in the linear network, fitting")),
     Row("Text", "last D of a linear network over its first", "“roughly invariant”",
         "separation/ablations", S("in the linear network D does not fall")),
     Row("Text", "r, without BatchNorm less plain", "BatchNorm by default",
-        "separation/ablations", S("without BatchNorm")),
+        "separation/ablations", S("Without BatchNorm")),
     Row("Text", "range of log ρ by factor, over that by optimiser", "above 1",
         "separation/decay-factors", S("every other factor", by_panel=True)),
     Row("Text", "neural tangent kernel", "“not capable of capturing the effect of depth”",
         why="an argument without an experiment"),
     Row("Text", "depth against shape", "“depth is more crucial”",
         why="each is studied, in figures 3 and 4; the two are not compared"),
+    Row("Text", "very wide networks", "“should not be recommended”",
+        why="for their time, which is not measured; their D is in figure 4"),
     Row("Training", "rank correlation of r with test accuracy (upper end)",
-        "“indicative of good performance”", "separation/performance",
+        "“indicative of good model performance”", "separation/performance",
         S("within an architecture", by_panel=True)),
     Row("Training", "excess sensitivity, with the law less without", "least with equal ratios",
         "separation/robustness", S("the sensitivity is nearer")),
@@ -326,8 +338,9 @@ HE_SU_2023 = [
         "separation/reactivation", S("fine-tuning makes the line straighter")),
     Row("Training", "r fine-tuned less the highest of standard training", "“reactivate the law”",
         "separation/reactivation", S("fine-tuned with the best")),
-    Row("Training", "test accuracy, fine-tuned less before", "“same or better”",
-        "separation/reactivation", S("test accuracy of the straightest")),
+    Row("Training", "test accuracy, fine-tuned less before",
+        "“about the same or better”", "separation/reactivation",
+        S("test accuracy of the straightest")),
     Row("Training (proposed)", "accuracy lost at the balanced share", "no number",
         "separation/transfer", S("Does the share nearest to balance", by_panel=True)),
 ]  # fmt: skip
@@ -378,17 +391,18 @@ FANG_2021 = [
         "rises", "collapse/minority", S("the angle between minority", by_panel=True)),
     Row("Minority Collapse in experiments", "minority accuracy, largest R less R = 1", "falls",
         "collapse/minority", S("minority test accuracy is lower", by_panel=True)),
-    Row("Minority Collapse in experiments", "VGG11, ResNet18 on Fashion-MNIST; VGG13 on CIFAR-10",
-        "rises", "collapse/minority", why="networks of this size need `--preset paper`"),
+    Row("Minority Collapse in experiments",
+        "VGG11, ResNet18 on Fashion-MNIST; VGG13, ResNet18 on CIFAR-10", "rises",
+        "collapse/minority", why="networks of this size need `--preset paper`"),
     Row("Predictions match experiments", "ratios R at which network and model differ", "0",
         "collapse/minority", S("classifiers merge", by_panel=True)),
     Row("Predictions match experiments", "cosine, network against model, mean difference over R",
         "a figure", "collapse/minority", S("How far is the cosine", by_panel=True)),
-    Row("Lemma, oversampling", "1 − cosine one percent below w_r = R/R₀", "0",
+    Row("Theorem, oversampling", "1 − cosine one percent below w_r = R/R₀", "0",
         "peeled/oversampling", S("one percent below")),
-    Row("Lemma, oversampling", "1 − cosine one percent above it", "above 0",
+    Row("Theorem, oversampling", "1 − cosine one percent above it", "above 0",
         "peeled/oversampling", S("one percent above")),
-    Row("Lemma, oversampling", "cosine at w_r = R, error against −1/(K−1)", "0",
+    Row("Theorem, oversampling", "cosine at w_r = R, error against −1/(K−1)", "0",
         "peeled/oversampling", S("at w_r = R the simplex")),
     Row("Effect of oversampling, in theory", "steps of the cosine as w_r grows, the highest",
         "not above 0", "peeled/oversampling", S("the angle only grows")),
@@ -476,10 +490,10 @@ HE_SU_2024 = [
         S("a masked model measured with its own")),
     Row("Tasks matter", "r of the same with next tokens", "a picture", "next-token/tasks",
         S("measured with next tokens")),
-    Row("Paper, information flow", "slope of log PR of the next token", "below 0",
+    Row("The paper, not the talk: information flow", "slope of log PR of the next token", "below 0",
         "next-token/information-flow", S("PR of the next token falls")),
-    Row("Paper, information flow", "slope of log PR of the current token", "above 0",
-        "next-token/information-flow", S("PR of the current token rises")),
+    Row("The paper, not the talk: information flow", "slope of log PR of the current token",
+        "above 0", "next-token/information-flow", S("PR of the current token rises")),
     Row("The metric", "shuffled vocabularies in which PR falls (share)", "an open question",
         "next-token/vocabulary", S("Does PR fall with depth in at least")),
 ]  # fmt: skip
@@ -506,9 +520,11 @@ ZHANG_2021 = [
         "elasticity/ode-collapse", S("with β < 0 whose integral")),
     Row("Neural collapse of the LE-ODE", "largest cosine error, β = −1/t²", "0",
         "elasticity/ode-collapse", S("also with β < 0", by_panel=True)),
-    Row("Figure 1, GeoMNIST", "cosine error, end over step 1000", "“tend to form ETFs”: below 1",
+    Row("Figure 1, GeoMNIST", "cosine error, end over step 1000",
+        "“tend to form equiangular tight frames”: below 1",
         "elasticity/ode-collapse", S("shapes: genuine class means")),
-    Row("Figure 1, CIFAR", "cosine error, end over step 1000", "“tend to form ETFs”: below 1",
+    Row("Figure 1, CIFAR", "cosine error, end over step 1000",
+        "“tend to form equiangular tight frames”: below 1",
         "elasticity/ode-collapse", S(f"{K3}genuine")),
     Row("Linearization 1 of 5", "relative error of decoupling near the start, shapes", "small",
         "elasticity/linearization", S("shapes: near the start")),
@@ -533,7 +549,7 @@ ZHANG_2021 = [
         "losses to zero", "elasticity/estimation", S("networks on shapes reach")),
     Row("Setup, CIFAR", "validation accuracy", "above 0.9", "elasticity/estimation",
         S("Do networks on CIFAR-10 reach", by_panel=True)),
-    Row("Figure 2a, c, e, g", "Â − B̂ of the L-model at the end", "curves; above 0",
+    Row("Figure 2e, g", "Â − B̂ of the L-model at the end", "curves; above 0",
         "elasticity/estimation", S("Is Â − B̂", by_panel=True)),
     Row("Figure 2b, GeoMNIST, I-model", "steps with α̂ > β̂ (share)", "1", "elasticity/estimation",
         S("shapes: α̂ > β̂ (I-model)")),
@@ -653,7 +669,8 @@ ZIYIN_2024 = [
         "“compress”", "symmetry/compression", S("u∘v: at most a quarter")),
     Row("Takeaways, compression", "ranks left at such an accuracy (share)", "“compress”",
         "symmetry/compression", S("UV: at most half")),
-    Row("Noether’s theorem", "drift of a charge at a tenth of the rate", "0.1",
+    Row("Noether’s theorem", "drift of a charge at a tenth of the rate",
+        "dC/dt = 0: a tenth",
         "conservation/charges", S("gradient flow conserves")),
     Row("Two common continuous symmetries", "conserved charges found", "a table",
         "conservation/charges", of_answer("How many charges")),
@@ -667,7 +684,8 @@ ZIYIN_2024 = [
         "conservation/equilibrium", S("SGD forgets its start"), readme=True),
     Row("Message", "share of the spread between initialisations that gradient descent leaves", "1",
         "conservation/equilibrium", S("gradient descent does not")),
-    Row("Scale invariance", "|w|⁴ over 2η²Gt", "1", "conservation/scale-invariance",
+    Row("Scale invariance", "|w|⁴ over 2η²Gt, our formula",
+        "“A systematic flow towards infinity”: 1", "conservation/scale-invariance",
         S("under SGD |w|⁴")),
     Row("Scale invariance", "|w|⁴ under gradient descent, of its first value", "1",
         "conservation/scale-invariance", S("gradient descent without noise")),
@@ -697,7 +715,7 @@ ZIYIN_2024 = [
     Row("Figure 3, stability", "S of gradient descent from Kaiming, end over start",
         "“only slightly”", "conservation/warm-up", S("gradient descent from Kaiming")),
     Row("Figure 3, stability", "S of SGD from Xavier, end over start", "“only slightly”",
-        "conservation/warm-up", S("From Xavier, by how much")),
+        "conservation/warm-up", S("so does SGD from Xavier")),
     Row("Figure 3, stability", "S of SGD at the end over the predicted", "1",
         "conservation/warm-up", S("SGD from Kaiming and from Xavier", by_panel=True)),
     Row("Figure 4", "cosine of the layers, SGD less gradient descent, tanh", "above 0",
@@ -771,9 +789,11 @@ ZIYIN_2024 = [
         S("second layer of the transformer", by_panel=True)),
     Row("Figure 3, alignment", "exponent in further layers", "1", "representation/transformer",
         S("further layers of the transformer", by_panel=True)),
+    Row("Figure 3, alignment", "exponents of all layers and heads", "−1 to 3 (Table 1)",
+        "representation/transformer", S("What is α of sorted")),
     Row("Figure 3, alignment", "R² of the power law, by head", "“power-laws of each other”",
         "representation/transformer", S("sorted eigenvalues of H_b and G_b", by_panel=True)),
-    Row("Figure 3, alignment", "phases of heads and layers", "5, 8, 6",
+    Row("Figure 3, alignment", "phases of heads and layers", "5, 8, 6 (by Table 1: 6, 8, 5)",
         "representation/transformer", of_answer("Which heads and layers are in a phase")),
     Row("Section C.8", "R² of the power law in fully connected networks", "a figure",
         "representation/transformer", S("so do those of hidden layers", by_panel=True)),

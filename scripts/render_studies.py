@@ -30,7 +30,7 @@ from documents import DOCUMENTS, document_table, readme_table
 
 from lawscope.report.markdown import render_part
 from lawscope.studies.result import StudyResult, load_results
-from lawscope.studies.study import count_verdicts
+from lawscope.studies.study import NETWORK, count_verdicts
 
 ROOT = Path(__file__).parent.parent
 STUDIES = ROOT / "docs" / "studies"
@@ -82,7 +82,11 @@ def _counts(_: str | None) -> str:
     lines = []
     for document, families in FAMILIES.items():
         results = [result for family in families for result in results_of(family)]
-        counts = count_verdicts([claim for result in results for claim in result.claims])
+        claims = [claim for result in results for claim in result.claims]
+        counts = count_verdicts([claim.column for claim in claims])
+        if any(claim.column is not claim.columns.get(NETWORK) for claim in claims):
+            own = count_verdicts([claim.columns[NETWORK] for claim in claims])
+            counts += f", as the authors measured; of the network itself {own.partition(': ')[2]}"
         lines.append(f"- {document}, {counts}")
     return "\n".join(lines)
 

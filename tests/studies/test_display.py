@@ -1,7 +1,6 @@
-"""Progress: bars for a terminal, silence otherwise."""
+"""Progress: bars for a terminal, lines for a log file."""
 
-import pytest
-
+from lawscope.studies import display as module
 from lawscope.studies.display import Display
 
 
@@ -39,10 +38,23 @@ def test_bars_show_the_total_each_job_and_who_is_waited_for(capsys):
     assert "A worker was lost." in captured.err
 
 
-@pytest.mark.parametrize("show", [False, None])
-def test_silent_where_nobody_looks(capsys, show):
-    use(Display(show=show))
+def test_silent_where_bars_are_forbidden(capsys, monkeypatch):
+    monkeypatch.setattr(module, "LINE_SECONDS", 0)
+    use(Display(show=False))
     assert capsys.readouterr() == ("", "")
+
+
+def test_lines_where_nobody_looks(capsys, monkeypatch):
+    use(Display())
+    assert capsys.readouterr() == ("", "A worker was lost.\n")
+    monkeypatch.setattr(module, "LINE_SECONDS", 0)
+    use(Display())
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("4 of 10 network-epochs")
+    assert said[0].endswith(
+        ": 2 × feedforward (depth 20), a name that is much too long for the line"
+    )
+    assert said[-1].startswith("10 of 10 network-epochs")
 
 
 def test_a_job_begun_again_takes_its_progress_back():

@@ -194,6 +194,8 @@ def test_answers():
     assert rises({"a": [1.0, None, 2.0]}) == "in 2 of 3 cases"
     several = {"a": [1.0, -2.0], "b": [1.0], "c": [None]}
     assert rises(several) == "yes in b; no in c; 1 of 2 in a"
+    many = {f"K = {k}, R = 2": [1.0] for k in range(8)} | {"K = 9, R = 2": [-1.0]}
+    assert rises(many) == "yes in 8 of 9 panels; no in K = 9, R = 2"
     assert medians({"a": [1.0, 2.0, 9.0], "b": [4.0]}) == "2.00 to 4.00"
     assert medians({"a": [1.5]}) == "1.50"
 

@@ -1,23 +1,33 @@
-"""The progress of a run of studies, in the terminal."""
+"""The progress of a run of studies: bars in a terminal, a line a minute in a log file."""
 
 from __future__ import annotations
 
 import sys
+import time
 
 from rich import progress
 from rich.console import Console
 from rich.table import Column
 
+from lawscope.formatting import time_text
+
 NARROW = Column(max_width=56, no_wrap=True)
 # An epoch of a deep network can take a minute.
 SPEED_SECONDS = 300
+LINE_SECONDS = 60
 
 
 class Display:
-    """The progress of a run, on standard error while it is a terminal; ``bars`` is a context."""
+    """The progress of a run on standard error; ``bars`` is a context.
+
+    By default bars where it is a terminal, and elsewhere, in a log file, lines from time to time.
+    ``show`` forces or forbids the bars, and there are no lines then.
+    """
 
     def __init__(self, show: bool | None = None) -> None:
         self._shown = sys.stderr.isatty() if show is None else show
+        self._lines = show is None and not self._shown
+        self._next_line = time.monotonic() + LINE_SECONDS
         self.bars = progress.Progress(
             progress.TextColumn("{task.description}", markup=False, table_column=NARROW),
             progress.BarColumn(bar_width=24),
@@ -52,6 +62,9 @@ class Display:
         self.bars.update(self._jobs[job_id], completed=news)
         self.bars.advance(self._total, news - self._done.get(job_id, 0))
         self._done[job_id] = news
+        if self._lines and time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + LINE_SECONDS
+            self.say(self._how_far())
 
     def end(self, job_id: int, done: int = 0) -> None:
         """Remove a job that is over, having done so many network-epochs."""
@@ -67,3 +80,13 @@ class Display:
     def say(self, sentence: str) -> None:
         if self._shown:
             self.bars.console.print(sentence, markup=False, highlight=False)
+        elif self._lines:
+            print(sentence, file=sys.stderr, flush=True)
+
+    def _how_far(self) -> str:
+        """Return how much is done, what remains, and what is under way."""
+        total, *others = self.bars.tasks
+        left = total.time_remaining
+        remains = "" if left is None else f", about {time_text(left / 60)} left"
+        under_way = "; ".join(task.description for task in others if task.visible)
+        return f"{total.completed:,.0f} of {total.total:,.0f} network-epochs{remains}: {under_way}"

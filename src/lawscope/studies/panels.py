@@ -23,7 +23,15 @@ from lawscope.errors import LawscopeWarning
 from lawscope.formatting import MISSING, fixed, number
 from lawscope.lazy import np
 from lawscope.studies.plan import Training
-from lawscope.studies.study import Lab, NotTried, Numbers, is_number, per_seed, which_pass
+from lawscope.studies.study import (
+    Lab,
+    NotTried,
+    Numbers,
+    is_number,
+    name_panels,
+    per_seed,
+    which_pass,
+)
 
 Settings = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -37,6 +45,8 @@ RATES = {
     "adam": [3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
 }
 FITS = 0.99
+# Panels that are written one by one; more than these as one median [min, max].
+MOST_PANELS = 12
 # Seeds below were looked at while bars and rules were revised; studies are judged on these.
 FIRST_SEED = 10
 
@@ -166,6 +176,8 @@ def brief(value: Any) -> str:
     if isinstance(value, float):
         return number(value)
     if isinstance(value, Mapping):
+        if len(value) > MOST_PANELS and all(isinstance(each, list) for each in value.values()):
+            return f"{len(value)} panels: {_brief_list(list(itertools.chain(*value.values())))}"
         return "; ".join(f"{key}: {_brief_inside(inside)}" for key, inside in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _brief_list(value)
@@ -234,10 +246,8 @@ def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
         kinds = sorted(set(words.values()), key=lambda word: (word != "yes", word != "no", word))
         if len(kinds) == 1:
             return kinds[0] if kinds[0] in ("yes", "no") else f"in {kinds[0]} cases"
-        return "; ".join(
-            f"{kind} in {', '.join(label for label, word in words.items() if word == kind)}"
-            for kind in kinds
-        )
+        where = {kind: [label for label in words if words[label] == kind] for kind in kinds}
+        return "; ".join(f"{kind} in {name_panels(where[kind], len(words))}" for kind in kinds)
 
     return answer
 

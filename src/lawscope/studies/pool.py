@@ -28,6 +28,8 @@ from lawscope.errors import LawscopeError
 CLOSING_SECONDS = 2.0
 REPORT_SECONDS = 0.2
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# Notes on kernels that are not installed would come in between the progress bars.
+QUIET = {"TRANSFORMERS_VERBOSITY": "error"}
 
 # How a job reports: network-epochs done so far, or a few words.
 Report = Callable[[int | str], None]
@@ -185,7 +187,7 @@ def serve(connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # What a study prints must not end up in the command's JSON.
     os.dup2(2, 1)
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    os.environ.update({**dict.fromkeys(ONE_THREAD, "1"), **QUIET})
     with suppress(EOFError, ConnectionError):
         while True:
             job_id, job = connection.recv()

@@ -41,6 +41,8 @@ PASSES, BROKEN = "passes", "fails"
 # Of a study as a whole; also NOT_TRIED.
 DONE, FAILED, FAILED_CHECK = "done", "failed", "failed check"
 SMOKE_SHOWS_NOTHING = "smoke runs show only that the study works"
+# Panels that a sentence names one by one; of more it says how many.
+MOST_NAMED = 6
 
 
 class NotTried(LawscopeError):  # noqa: N818 - it is not an error, it is a verdict with its reason
@@ -99,7 +101,7 @@ class Claim:
             return HOLDS, ""
         several = len(measured) > 1
         if failing := [label for label, each in passing.items() if not any(each)]:
-            return FAILS, f"in {', '.join(failing)}" if several else ""
+            return FAILS, f"in {name_panels(failing, len(measured))}" if several else ""
         return OPEN, "; ".join(
             f"{sum(each)} of {len(each)} seeds pass" + (f" in {label}" if several else "")
             for label, each in passing.items()
@@ -241,7 +243,7 @@ class Study:
         )  # fmt: skip
 
 
-def count_verdicts(claims: Sequence[Judged]) -> str:
+def count_verdicts(claims: Sequence[Judged | Column]) -> str:
     """Return how many claims have which verdict: "3 claims: 2 hold, 1 open"."""
     verdicts = [claim.verdict for claim in claims]
     counts = []
@@ -263,6 +265,14 @@ def which_pass(panels: Mapping[str, Any], test: Callable[[Any], bool]) -> dict[s
         label: [is_number(value) and bool(test(value)) for value in per_seed(values)]
         for label, values in panels.items()
     }
+
+
+def name_panels(labels: Sequence[str], total: int) -> str:
+    """Return the panels in which something is so, by name, or how many of them."""
+    if len(labels) == total:
+        return "every panel"
+    # Labels have commas of their own.
+    return " · ".join(labels) if len(labels) <= MOST_NAMED else f"{len(labels)} of {total} panels"
 
 
 def medians_of(panels: Mapping[str, Any]) -> dict[str, list[Any]]:

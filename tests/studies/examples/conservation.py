@@ -40,7 +40,7 @@ def layered(end, plain, roundness, alignment):
 
 
 def warmed(at_once, warmed_up, kaiming, gd):
-    """S begins at 1000 and is 100 at the equilibrium."""
+    """S begins at 1000, from Xavier at 110, and is 100 at the equilibrium."""
     runs = [
         (SGD, "Kaiming", "0.001", 1.0, kaiming),
         (SGD, "Kaiming", "0.008 at once", at_once, 100.0),
@@ -50,7 +50,8 @@ def warmed(at_once, warmed_up, kaiming, gd):
         (GD, "Xavier", "0.001", 1.0, 110.0),
     ]
     names = ("how", "start", "rate", "finite", "end")
-    rows = [dict(zip(names, run, strict=True)) | {"seed": 0, "S": [1000.0]} for run in runs]
+    first = {"Kaiming": 1000.0, "Xavier": 110.0}
+    rows = [dict(zip(names, run, strict=True)) | {"seed": 0, "S": [first[run[1]]]} for run in runs]
     return {"rows": rows, "star": 100.0}
 
 

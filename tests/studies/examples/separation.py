@@ -206,7 +206,7 @@ EXAMPLES = {
     "separation/frozen": (
         {
             "standard": chosen(r=-0.997, test_accuracy=[0.30, 0.25, 0.28]),
-            "frozen": chosen(r=[-0.95, -0.98, -0.90], test_accuracy=[0.20, 0.24, 0.20]),
+            "frozen": chosen(r=[-0.95, -0.97, -0.90], test_accuracy=[0.20, 0.24, 0.20]),
         },
         {
             "standard": chosen(r=[-0.95, -0.98, -0.90], test_accuracy=0.2, accuracy=0.98),

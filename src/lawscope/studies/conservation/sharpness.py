@@ -125,7 +125,7 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="SGD drives the sharpness up or down, as the noise equilibrium predicts",
-    source="Ziyin et al. 2024, progressive sharpening and flattening",
+    source="Ziyin et al. 2024, sharpness",
     paper="SGD can drive the sharpness both up and down, depending on Σ_x, Σ_ε and the start",
     minutes={"smoke": 0.05, "cpu": 1, "paper": 1},
     settings=presets(SETTINGS, smoke=SMOKE),

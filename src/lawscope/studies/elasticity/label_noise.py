@@ -136,8 +136,9 @@ def overtaking(model: str) -> Claim:
     return Claim(
         f"{model}-model: the tail index of β̂ is above that of α̂ from p = 2/3 on and below it "
         "before (lead of the one that should be larger)",
-        "around p = 2/3 the tail index of β̂ begins to dominate"
-        + (", in a clear phase transition" if model == "I" else ""),
+        "around p = 2/3 the tail index of β̂ begins to dominate that of α̂"
+        if model == "L"
+        else "only the L-model is said to show no clear phase transition",
         collect("networks", LABEL, beyond(model)),
         lambda lead: lead > 0,
         figure="figure 3c" if model == "I" else "figure 3d",
@@ -155,7 +156,7 @@ STUDY = Study(
     claims=(
         Claim(
             "up to p = 0.3 classes separate: validation accuracy 0.9 or more",
-            "validation accuracy stays high for small p",
+            "a curve that stays high for small p",
             collect("networks", LABEL, "accuracy", where=lambda row: row["share"] <= 0.3),
             lambda accuracy: accuracy >= SEPARATED,
             figure="figure 3b",

@@ -234,14 +234,14 @@ STUDY = Study(
         ),
         Claim(
             f"also with a constant negative β beside γ = {FAST}: at least 95 % at the last T",
-            "γ = ω(1/t) is enough, whatever β",
+            "γ = ω(1/t), with no condition on β",
             collect("rows", LABEL, last("probability"), where=lambda r: r.get("breaks") == 1),
             lambda share: share >= MOST,
         ),
         Claim(
             f"also with a constant positive β beside γ = {SLOW} and a general H: at most 5 % of "
             "pairs at the last T",
-            "γ = o(1/t) is enough, whatever β",
+            "γ = o(1/t), with no condition on β",
             collect(
                 "rows", LABEL, last("pairs"),
                 where=lambda r: r.get("breaks") == 2 and r["kind"] != "L-model",

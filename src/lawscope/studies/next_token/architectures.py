@@ -66,7 +66,7 @@ STUDY = Study(
     title="GPT-2, Llama, Mistral, Mamba, RWKV trained here: the slope turns from + to −",
     source="He & Su 2024, experiments",
     paper="straight lines in Transformers, RWKV and Mamba alike",
-    minutes={"smoke": 0.3, "cpu": 80, "paper": 20_000},
+    minutes={"smoke": 0.3, "cpu": 12, "paper": 20_000},
     settings=family.gpt_presets(
         {"styles": list(NAMES), "checkpoints": [0, family.LARGER["steps"]], "seeds": 3},
         {"depth": 4, "width": 64, "steps": 1000, "checkpoints": [0, 1000]},

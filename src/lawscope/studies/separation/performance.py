@@ -115,7 +115,7 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = he_su_study(
     title="Is the law a sign of a good network? r and ρ against test accuracy",
-    source="He & Su 2023, abstract",
+    source="He & Su 2023, Training",
     paper="the emergence of this law is indicative of good model performance",
     minutes={"smoke": 0.1, "cpu": 10, "paper": 22},
     settings={

@@ -30,7 +30,7 @@ PANELS = Panels(
 STUDY = family.he_su_study(
     title="Narrow-wide, wide-narrow, mixed: are wide bottom layers best?",
     source="He & Su 2023, figure 4",
-    paper="wide-narrow ends with the lowest D",
+    paper="it is better to start with relatively wide layers at the bottom",
     minutes={"smoke": 0.1, "cpu": 10, "paper": 200},
     settings=family.adam_presets(
         {"shapes": FULL},
