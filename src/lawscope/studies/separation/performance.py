@@ -1,7 +1,7 @@
 """Is a straight line a sign of a good network? The law against test accuracy.
 
-``lawscope study run separation/performance``: the abstract of He & Su 2023 has the emergence of the
-law "indicative of good model performance". Within one architecture, over learning rates, optimisers
+``lawscope study run separation/performance``: to He & Su 2023 (under Training) the emergence of the
+law is "indicative of good model performance". Within one architecture, over learning rates, optimisers
 and seeds, r and ρ of the networks that fit stand against their test accuracy: the networks of
 ``separation/optimizers`` (Fashion-MNIST) and those of ``separation/frozen`` that are trained as
 usual (CIFAR-10), which are shared; nothing is chosen.
@@ -142,5 +142,4 @@ STUDY = he_su_study(
         Question("What is the rank correlation of ρ with test accuracy?", of("rho"), medians),
     ),
     figure=figure,
-    departures={"cpu": optimizers.STUDY.departures["cpu"]},
 )
