@@ -1,10 +1,10 @@
 """Is a straight line a sign of a good network? The law against test accuracy.
 
-``lawscope study run separation/performance``: to He & Su 2023 (under Training) the emergence of the
-law is "indicative of good model performance". Within one architecture, over learning rates, optimisers
-and seeds, r and ρ of the networks that fit stand against their test accuracy: the networks of
-``separation/optimizers`` (Fashion-MNIST) and those of ``separation/frozen`` that are trained as
-usual (CIFAR-10), which are shared; nothing is chosen.
+``lawscope study run separation/performance``: He & Su 2023 (Training) call the emergence of the law
+during training "indicative of good model performance". Within one architecture, over learning
+rates, optimisers and seeds, r and ρ of the networks that fit stand against their test accuracy: the
+networks of ``separation/optimizers`` (Fashion-MNIST) and those of ``separation/frozen`` that are
+trained as usual (CIFAR-10), which are shared; nothing is chosen.
 """
 
 from __future__ import annotations
