@@ -76,6 +76,10 @@ def test_save_and_load_the_latest_or_the_preset_asked_for(toys):
     assert saved.load("toy/quick", toys, "smoke").preset == "smoke"
     saved.save(result_of(preset="smoke"), toys, None)
     assert not (toys / "toy/quick.smoke.png").exists()
+    # A summary may be newer than the result of the study alone, and a smoke run shows nothing.
+    saved.save_family([result_of(date="2024-05-03T10:00:00Z")], toys / "toy.json")
+    saved.save(result_of(preset="smoke", date="2024-05-04T10:00:00Z"), toys, None)
+    assert saved.load("toy/quick", toys).date == "2024-05-03T10:00:00Z"
 
 
 def test_a_study_is_a_result_like_any_other(result, toys):
@@ -143,6 +147,25 @@ def test_a_result_is_put_into_the_summary_of_its_family(toys):
     assert (first.versions, second.versions) == ({"torch": "9"}, old[1].versions)
 
 
+def test_a_study_that_could_not_be_run_again_keeps_its_result(toys):
+    saved.keep([result_of(), result_of("toy/two-words")], toys)
+    untried = without_numbers("toy/quick", "cpu", {}, "not tried", "MNIST is not here.")
+    (path,) = saved.keep([untried, without_numbers("toy/slow", "cpu", {}, "failed", "x")], toys)
+    assert [r.status for r in saved.load_results(path)] == ["done", "failed", "done"]
+    assert saved.judge(untried) == untried
+
+
+def test_a_file_whose_sentences_cannot_be_judged_stays_as_it_is(toys):
+    path = saved.save(result_of(), toys)
+    document = json.loads(path.read_text())
+    document["numbers"]["network"] = {"other": 1}
+    path.write_text(json.dumps(document))
+    assert [result.status for result in saved.judge_file(path)] == ["failed"]
+    assert json.loads(path.read_text()) == document
+    with pytest.raises(LawscopeError, match=r"numbers of toy/quick are not whole"):
+        saved.load("toy/quick", toys).plot()
+
+
 def test_a_result_is_judged_by_what_its_own_run_departed_in(toys, monkeypatch):
     path = saved.save(result_of(), toys)
     study = find("toy/quick")
@@ -206,12 +229,26 @@ def test_a_damaged_summary_is_a_sentence_with_its_name(toys, text):
         saved.load("toy/quick", toys)
 
 
-@pytest.mark.parametrize("changed", [{"settings": [1]}, {"seconds": "long"}, {"versions": 3}])
+@pytest.mark.parametrize(
+    "changed", [{"settings": [1]}, {"seconds": "long"}, {"versions": 3}, {"date": None}]
+)
 def test_a_result_of_other_types_is_a_sentence_with_its_name(toys, changed):
     path = saved.save(result_of(), toys)
     path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
     with pytest.raises(LawscopeError, match=r"quick\.cpu\.json is not a whole result"):
         saved.load("toy/quick", toys)
+
+
+@pytest.mark.parametrize("changed", [{"name": "toy/gone"}, {"preset": "smock"}])
+def test_a_result_of_another_version_is_a_sentence_with_its_name(toys, changed):
+    path = saved.save(result_of(), toys)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    with pytest.raises(
+        LawscopeError, match=r"quick\.cpu\.json is of .* which this version .* does not"
+    ):
+        saved.load_results(path)
+    with pytest.raises(LawscopeError, match="is a folder; name the results in it"):
+        saved.load_results(path.parent)
 
 
 def test_results_that_may_not_be_read_are_a_sentence(toys, monkeypatch):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,7 +39,10 @@ Place = Annotated[
     ),
 ]
 WhichPreset = Annotated[
-    str | None, typer.Option("--preset", help="smoke, cpu or paper; by default the latest.")
+    str | None,
+    typer.Option(
+        "--preset", help="smoke, cpu or paper; by default the latest that is no smoke run."
+    ),
 ]
 
 
@@ -89,9 +94,10 @@ def run(
         # So that this process, and the workers that inherit from it, find data there.
         os.environ[VARIABLE] = str(given_folder(data_dir, "--data-dir").absolute())
     try:
-        results = run_many(
-            target, preset=preset, seeds=seeds, jobs=jobs, on=on, out=out, store=store
-        )
+        with _warnings_as_sentences():
+            results = run_many(
+                target, preset=preset, seeds=seeds, jobs=jobs, on=on, out=out, store=store
+            )
     except KeyboardInterrupt:
         again = shlex.join(["lawscope", *sys.argv[1:]])
         typer.echo(f"\nlawscope: Stopped. What was trained is kept; go on with: {again}", err=True)
@@ -109,7 +115,9 @@ def show(
     name: Name,
     preset: WhichPreset = None,
     out: Out = DEFAULT_OUT,
-    numbers: Annotated[bool, typer.Option("--numbers", help="All numbers measured too.")] = False,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help=f"Up to {MOST_LINES} lines of numbers too.")
+    ] = False,
     json_: AsJson = False,
 ) -> None:
     """Show the claims of a study with the paper's number, ours and the verdict, as the docs do."""
@@ -183,7 +191,7 @@ def status(store: Place = None) -> None:
     from lawscope.formatting import size_text
     from lawscope.studies.store import Store
 
-    place = Store(store)
+    place = Store(_existing(store))
     keys, held = set(place.entries()), place.locked()
     typer.echo(f"store: {place.folder}")
     size = size_text(sum(place.size(key) for key in keys))
@@ -201,13 +209,14 @@ def gc(
 ) -> None:
     """Remove trainings that no kept result needs.
 
-    A result that was deleted or moved counts as not kept. A study that was stopped within the last
+    A result counts where 'lawscope study run' wrote it: one that was deleted or moved is not kept,
+    and a summary of a family keeps no trainings. A study that was stopped within the last
     30 days keeps its trainings.
     """
     from lawscope.formatting import size_text
     from lawscope.studies.store import Store
 
-    gone = Store(store).collect_garbage(dry_run=dry_run)
+    gone = Store(_existing(store)).collect_garbage(dry_run=dry_run)
     what = f"{gone.entries} trainings and {gone.leftovers} leftovers"
     verb = "would be removed" if dry_run else "removed"
     typer.echo(f"{what} {verb}: {size_text(gone.bytes)}")
@@ -217,7 +226,7 @@ def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = Fal
     from rich.console import Console
 
     from lawscope.report.terminal import render_terminal
-    from lawscope.studies.result import result_file, summary_file
+    from lawscope.studies.result import load_results, result_file, summary_file
 
     console = Console()
     for result in results:
@@ -225,7 +234,8 @@ def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = Fal
         if numbers:
             lines = list(_lines(result.numbers))
             left = len(lines) - MOST_LINES
-            lines[MOST_LINES:] = [f"… {left} more in the result as JSON"] if left > 0 else []
+            more = f"… {left} more lines: 'lawscope study show {result.name} --json' has all"
+            lines[MOST_LINES:] = [more] if left > 0 else []
             typer.echo("\n".join(lines))
         picture = result_file(out, result.name, result.preset, "png")
         if picture.exists() and result.numbers:
@@ -235,6 +245,36 @@ def _print_results(results: list[StudyResult], out: Path, *, numbers: bool = Fal
         typer.echo(_totals(results))
         for summary in sorted({summary_file(out, r.name, r.preset) for r in results}):
             typer.echo(f"summary: {summary}")
+            for kept in load_results(summary) if summary.exists() else ():
+                if kept.numbers and any(kept.name == r.name and not r.numbers for r in results):
+                    typer.echo(f"  with {kept.name} of {kept.date}, as it was")
+
+
+@contextmanager
+def _warnings_as_sentences() -> Iterator[None]:
+    """Show warnings of ours as the other sentences of the command."""
+    from lawscope.errors import LawscopeWarning
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, LawscopeWarning):
+                typer.echo(f"lawscope: {message}", err=True)
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+def _existing(store: Path | None) -> Path | None:
+    """Return the store given, which must be there: to look at one must not make it."""
+    from lawscope.errors import LawscopeError
+
+    if store is not None and not store.expanduser().exists():
+        raise LawscopeError(f"There is no store in {store}.")
+    return store
 
 
 def _lines(value: Any, depth: int = 0) -> Iterator[str]:

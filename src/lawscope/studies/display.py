@@ -24,7 +24,7 @@ class Display:
     ``show`` forces or forbids the bars, and there are no lines then.
     """
 
-    def __init__(self, show: bool | None = None) -> None:
+    def __init__(self, show: bool | None = None, studies: int = 1) -> None:
         self._shown = sys.stderr.isatty() if show is None else show
         self._lines = show is None and not self._shown
         self._next_line = time.monotonic() + LINE_SECONDS
@@ -40,13 +40,16 @@ class Display:
             speed_estimate_period=SPEED_SECONDS,
             disable=not self._shown,
         )
-        self._total = self.bars.add_task("network-epochs", total=0)
+        several = studies > 1
+        self._studies = self.bars.add_task("studies", total=studies, visible=several)
+        self._total = self.bars.add_task("network-epochs", total=0, visible=False)
         self._elsewhere = self.bars.add_task("", total=None, visible=False)
         self._jobs: dict[int, progress.TaskID] = {}
         self._done: dict[int, int] = {}
 
     def expect(self, epochs: int) -> None:
-        self.bars.update(self._total, total=(self.bars.tasks[0].total or 0) + epochs)
+        total = (self._task(self._total).total or 0) + epochs
+        self.bars.update(self._total, total=total, visible=total > 0)
 
     def begin(self, job_id: int, what: str, total: int | None) -> None:
         self._jobs[job_id] = self.bars.add_task(what, total=total)
@@ -58,10 +61,10 @@ class Display:
             return
         if isinstance(news, str):
             self.bars.update(self._jobs[job_id], description=news)
-            return
-        self.bars.update(self._jobs[job_id], completed=news)
-        self.bars.advance(self._total, news - self._done.get(job_id, 0))
-        self._done[job_id] = news
+        else:
+            self.bars.update(self._jobs[job_id], completed=news)
+            self.bars.advance(self._total, news - self._done.get(job_id, 0))
+            self._done[job_id] = news
         if self._lines and time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_SECONDS
             self.say(self._how_far())
@@ -71,6 +74,12 @@ class Display:
         if done:
             self.advance(job_id, done)
         self.bars.remove_task(self._jobs.pop(job_id))
+
+    def end_study(self, outcome: str) -> None:
+        """Count a study that is over and, of several, say how it ended."""
+        self.bars.advance(self._studies)
+        if self._task(self._studies).visible:
+            self.say(outcome)
 
     def waiting(self, networks: int) -> None:
         """Show how many of the networks we need another process trains."""
@@ -85,8 +94,13 @@ class Display:
 
     def _how_far(self) -> str:
         """Return how much is done, what remains, and what is under way."""
-        total, *others = self.bars.tasks
+        total = self._task(self._total)
         left = total.time_remaining
         remains = "" if left is None else f", about {time_text(left / 60)} left"
-        under_way = "; ".join(task.description for task in others if task.visible)
-        return f"{total.completed:,.0f} of {total.total:,.0f} network-epochs{remains}: {under_way}"
+        done = f"{total.completed:,.0f} of {total.total:,.0f} network-epochs{remains}: "
+        jobs = (self._task(job).description for job in (*self._jobs.values(), self._elsewhere)
+                if self._task(job).visible)  # fmt: skip
+        return (done if total.visible else "") + "; ".join(jobs)
+
+    def _task(self, task: progress.TaskID) -> progress.Task:
+        return next(each for each in self.bars.tasks if each.id == task)

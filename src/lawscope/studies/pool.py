@@ -178,7 +178,10 @@ class Pool:
             self._begin().send(worker.task, retried=True)
             return Retried(job_id)
         if worker.process.exitcode == -signal.SIGKILL:
-            return Failed(job_id, "its process was killed twice (out of memory?); try fewer jobs")
+            return Failed(
+                job_id,
+                "its process was killed twice (out of memory?); try fewer jobs, or more memory",
+            )
         return Failed(job_id, f"its process ended twice with exit code {worker.process.exitcode}")
 
 

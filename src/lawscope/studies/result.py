@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -115,8 +116,15 @@ class StudyResult(Result):
             LawscopeError: nothing was measured.
         """
         if not self.numbers:
-            raise LawscopeError(f"{self.name} has no figure: {self.why}")
-        return find(self.name).figure(dict(self.main_numbers(protocol)))
+            raise LawscopeError(f"{self.name} has no figure: {self.why or 'it has no numbers'}.")
+        numbers = dict(self.main_numbers(protocol))
+        try:
+            return find(self.name).figure(numbers)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise LawscopeError(
+                f"The numbers of {self.name} are not whole, so that its figure cannot be drawn "
+                f"({error!r}); run the study again."
+            ) from error
 
     def main_numbers(self, protocol: str | None = None) -> Mapping[str, Any]:
         """Return the numbers of one protocol; by default of the study's first."""
@@ -138,7 +146,7 @@ class StudyResult(Result):
 
     def section(self) -> Section:
         """Return claims, questions and checks, each with its number; and the paper's table."""
-        study = find(self.name)
+        study, unlike = find(self.name), self._unlike_today()
         lists = {"claim": "verdict", "question": "answer", "check": ""}
         tables = [
             _table(title, last, sentences)
@@ -156,10 +164,18 @@ class StudyResult(Result):
             facts=self.facts,
             tables=tables if self.numbers and self.status != FAILED else (),
             findings=[f"The paper: {study.paper} ({study.source})."]
-            + ([f"Departs from the paper: {self.departure}."] if self.departure else []),
+            + ([f"Departs from the paper: {self.departure}."] if self.departure else [])
+            + ([f"Settings unlike today's {self.preset}: {', '.join(unlike)}."] if unlike else []),
             warnings=warnings + ([self.why] if self.why and self.status == DONE else []),
             settings=describe_settings({**self.settings, **self.versions}),
         )
+
+    def _unlike_today(self) -> list[str]:
+        """Return the settings that are not those of the preset today."""
+        ours, preset = (
+            to_json(each, DIGITS) for each in (self.settings, find(self.name).settings[self.preset])
+        )
+        return [key for key in sorted({*ours, *preset}) if ours.get(key) != preset.get(key)]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.preset}): {self._outcome()}"
@@ -173,8 +189,11 @@ class StudyResult(Result):
 def judge(result: StudyResult) -> StudyResult:
     """Judge the numbers of a result by today's claims, but by what its own run departed in.
 
-    A sentence whose evaluation raises makes the study a failed one; its numbers are kept.
+    A sentence whose evaluation raises makes the study a failed one; its numbers are kept. Without
+    numbers nothing changes.
     """
+    if not result.numbers:
+        return result
     study = find(result.name)
     if result.departure is None or result.settings == study.settings[result.preset]:
         result = replace(result, departure=study.departures.get(result.preset, ""))
@@ -243,12 +262,16 @@ def save_family(results: Sequence[StudyResult], path: Path) -> None:
 def keep(results: Sequence[StudyResult], out: str | Path) -> list[Path]:
     """Put results into the summaries of their families, and return these.
 
-    A result replaces that of the same study; the others stay, each with its own date.
+    A result replaces that of the same study, but for one without numbers, which replaces only its
+    like; the others stay, each with its own date.
     """
     written = []
     for path in dict.fromkeys(summary_file(out, r.name, r.preset) for r in results):
-        new = {r.name: r for r in results if summary_file(out, r.name, r.preset) == path}
-        kept = {r.name: r for r in load_results(path)} | new
+        kept = {r.name: r for r in load_results(path)}
+        for result in results:
+            own = summary_file(out, result.name, result.preset) == path
+            if own and (result.numbers or not (result.name in kept and kept[result.name].numbers)):
+                kept[result.name] = result
         save_family([kept[name] for name in names() if name in kept], path)
         written.append(path)
     return written
@@ -261,17 +284,16 @@ def load(name: str, out: str | Path, preset: str | None = None) -> StudyResult:
     Args:
         name: ``family/name``.
         out: the folder of results.
-        preset: which one; None takes the latest.
+        preset: which one; None takes the latest, a smoke run only where there is no other.
 
     Raises:
         LawscopeError: there is none, or the file is damaged or may not be read.
     """
     find(name)  # an unknown name is not the same as one that was never run
     presets = PRESETS if preset is None else (check_preset(preset),)
-    for file in (result_file, summary_file):
-        results = [r for each in presets for r in load_results(file(out, name, each))]
-        if found := [result for result in results if result.name == name]:
-            return max(found, key=lambda result: result.date)
+    files = (file(out, name, each) for each in presets for file in (result_file, summary_file))
+    if found := [r for file in files for r in load_results(file) if r.name == name]:
+        return max(found, key=lambda result: (result.preset != "smoke", result.date))
     at = f" at preset {preset}" if preset else ""
     raise LawscopeError(
         f"There is no result of {name}{at} in {out}; run the study first, or name another folder "
@@ -288,18 +310,34 @@ def load_results(path: Path) -> list[StudyResult]:
         # Files of earlier versions name no schema.
         shared = {"schema": StudyResult.schema, "versions": document["versions"]}
         studies = document["studies"] if "family" in document else [document]
-        return [StudyResult.from_dict({**shared, **from_json(study)}) for study in studies]
+        results = [StudyResult.from_dict({**shared, **from_json(study)}) for study in studies]
+        for result in results:
+            datetime.fromisoformat(result.date)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LawscopeError(
-            f"{path} is not a whole result ({error!r}); run the study again."
+            f"{path} is not a whole result of a study; run the study again."
         ) from error
+    known = names()
+    for result in results:
+        if result.name not in known or result.preset not in PRESETS:
+            raise LawscopeError(
+                f"{path} is of {result.name} at {result.preset}, which this version of lawscope "
+                "does not have."
+            )
+    return results
 
 
 def judge_file(path: Path) -> list[StudyResult]:
-    """Judge the stored numbers of a file again by today's claims, and write them back."""
-    results = [judge(result) for result in load_results(path)]
+    """Judge the stored numbers of a file again by today's claims, and write them back.
+
+    Where a sentence cannot be judged, the file stays as it is.
+    """
+    stored = load_results(path)
+    results = [judge(result) for result in stored]
     if not results:
         raise LawscopeError(f"There are no results in {path}.")
+    if any(r.status == FAILED != s.status for r, s in zip(results, stored, strict=True)):
+        return results
     if "family" in (_read(path) or {}):
         save_family(results, path)
     else:
@@ -372,10 +410,13 @@ def _read(path: Path) -> dict[str, Any] | None:
         raise LawscopeError(
             f"{path} may not be read; change its permissions or name another folder of results."
         ) from error
+    except IsADirectoryError as error:
+        raise LawscopeError(f"{path} is a folder; name the results in it.") from error
     except (OSError, ValueError) as error:
         raise LawscopeError(
-            f"{path} is not a readable result ({error}); remove it and run the study again."
+            f"{path} is not a readable result of a study ({error}); name another file, or run the "
+            "study again."
         ) from error
     if not isinstance(document, dict):
-        raise LawscopeError(f"{path} is not a result; remove it and run the study again.")
+        raise LawscopeError(f"{path} is not a result of a study; name another file.")
     return document

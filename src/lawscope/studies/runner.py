@@ -91,16 +91,18 @@ def run_many(
     check_preset(preset)
     check_place(on)
     seeds = seeds if seeds is None else whole_number("seeds", seeds, 1, "trains nothing")
+    if seeds is not None and target in chosen and not find(target).settings[preset]["seeds"]:
+        raise LawscopeError(f"{target} draws nothing from a seed; leave out seeds={seeds}.")
     jobs = jobs if jobs is None else whole_number("jobs", jobs, 1, "trains nothing")
     runner = Runner(Store(store), _check_writable(Path(out)), preset, seeds)
+    for name in chosen:
+        _check_writable(saved.result_file(out, name, preset).parent)
     studies = runner.plan(chosen)
     if studies:
         runner.run(studies, jobs, on, show)
     results = [runner.results[name] for name in chosen]
     if target not in chosen:
-        for family in dict.fromkeys(name.partition("/")[0] for name in chosen):
-            own = [r for r in results if r.name.startswith(f"{family}/")]
-            saved.save_family(own, saved.summary_file(Path(out), own[0].name, preset))
+        saved.keep(results, out)
     return results
 
 
@@ -120,8 +122,9 @@ class Runner:
         for name in names:
             settings: dict[str, Any] = {}
             try:
-                own = {} if self.seeds is None else {"seeds": self.seeds}
-                settings = {**find(name).settings[self.preset], **own}
+                settings = dict(find(name).settings[self.preset])
+                if self.seeds is not None and settings["seeds"]:
+                    settings["seeds"] = self.seeds
                 needed = with_starts(find(name).plan(settings))
                 planned.append(PlannedStudy(name, settings, needed))
             except Exception as error:  # one study's mistake must not stop the others
@@ -145,20 +148,30 @@ class Runner:
     ) -> None:
         from lawscope.studies.execute import estimate_seconds
 
-        pool, display = Pool(jobs or usable_cores()), Display(show)
+        pool, display = Pool(jobs or usable_cores()), Display(show, len(studies))
         trainers: Workers = pool if on == "local" else RayWorkers(on, jobs)
+
+        def finish(study: PlannedStudy, outcome: Measured | Failure) -> None:
+            self.finish(study, outcome)
+            display.end_study(str(self.results[study.name]))
+
         try:
             # Ray reports lost workers on standard output, where a caller may print JSON.
             with redirect_stdout(sys.stderr), display.bars:
                 display.say(self._expected_time(studies))
                 workers = trainers, pool
-                Scheduler(self.store, *workers, display, self.finish, estimate_seconds).run(studies)
+                Scheduler(self.store, *workers, display, finish, estimate_seconds).run(studies)
         finally:
             pool.close()
             trainers.close()
 
     def _expected_time(self, studies: list[PlannedStudy]) -> str:
-        minutes = sum(find(study.name).minutes.get(self.preset, 0.0) for study in studies)
+        def minutes_of(study: PlannedStudy) -> float:
+            usual: int = find(study.name).settings[self.preset]["seeds"]
+            times = study.settings["seeds"] / usual if usual else 1
+            return find(study.name).minutes[self.preset] * times
+
+        minutes = sum(map(minutes_of, studies))
         return (
             f"{many(len(studies), 'study')} at {self.preset}: about {time_text(minutes)} on two "
             "cores with an empty store."

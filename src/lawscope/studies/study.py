@@ -194,7 +194,8 @@ class Study:
         paper: the paper's numbers in a sentence, printed beside ours.
         minutes: what each preset takes on two cores.
         settings: per preset, whatever ``plan`` and ``measure`` need; JSON values only.
-            ``settings["seeds"]`` is the number of seeds, which ``seeds=`` of a run overrides.
+            ``settings["seeds"]`` is the number of seeds, which ``seeds=`` of a run overrides; 0
+            where nothing is drawn from them.
         plan: settings → the trainings needed; by default none.
         measure: a laboratory that has them → numbers (JSON values only); called once per protocol.
         claims: what the document says.

@@ -59,7 +59,7 @@ def test_without_network_the_sentence_names_the_ways(
     sentence = str(caught.value)
     assert sentence.startswith(f"{source.title} is not on this machine and {source.address}")
     assert "no route to host" in sentence
-    assert "data_dir or LAWSCOPE_DATA" in sentence
+    assert "--data-dir, data_dir= or LAWSCOPE_DATA" in sentence
     assert ("dataset-fashion-mnist" in sentence) == (source.name == "fashion-mnist")
     assert sentence.endswith("or connect to the network")
 

@@ -17,7 +17,7 @@ ROUNDING = 1e-9
 # Of the two-group programs of Fang et al. 2021.
 TWO_GROUPS: dict[str, Any] = {
     "classes": 10, "majorities": [3, 5, 7], "weight_energy": 1, "feature_energies": [5, 10],
-    "seeds": 1,
+    "seeds": 0,
 }  # fmt: skip
 
 

@@ -146,7 +146,7 @@ STUDY = he_su_study(
     title="With the law, the reduction R is least sensitive to changes of the weights",
     source="He & Su 2023, Training",
     paper="R·Σ(D_{l−1}/D_l)·ε is least when all ratios are equal: when the law holds",
-    minutes={"smoke": 0.1, "cpu": 5.5, "paper": 12},
+    minutes={"smoke": 0.1, "cpu": 12, "paper": 12},
     settings={
         preset: {**each, **NOISE, "along": emergence.SETTINGS[preset]}
         | (LITTLE if preset == "smoke" else {})

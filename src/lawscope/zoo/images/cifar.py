@@ -37,7 +37,7 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
     found = find_cifar10(data_dir)
     if found is not None:
         return found
-    by_hand = f"put {ARCHIVE} into a folder given by data_dir or LAWSCOPE_DATA"
+    by_hand = f"put {ARCHIVE} into a folder given by --data-dir, data_dir= or LAWSCOPE_DATA"
     archive = fetch(ADDRESS, cache_dir() / "cifar10", SHA256, "CIFAR-10", by_hand)
     return _from_batches(archive, _archived(archive))
 

@@ -18,7 +18,7 @@ from lawscope.zoo.storage import cache_dir, data_folders, fetch, find_file
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
-_PUT_FILES = "put its four idx files into a folder given by data_dir or LAWSCOPE_DATA"
+_PUT_FILES = "put its four idx files into a folder given by --data-dir, data_dir= or LAWSCOPE_DATA"
 STEMS = (TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS)
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNSIGNED_BYTE = 0x08

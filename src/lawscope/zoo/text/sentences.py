@@ -54,7 +54,7 @@ def load_sst2(data_dir: str | Path | None = None) -> Sentences:
     raise LawscopeError(
         "SST-2 is not on this machine: unpack SST-2.zip of the GLUE benchmark "
         "(gluebenchmark.com/tasks) and put its train.tsv and dev.tsv into the subfolder sst2 of a "
-        "folder given by LAWSCOPE_DATA"
+        "folder given by --data-dir or LAWSCOPE_DATA"
     )
 
 
