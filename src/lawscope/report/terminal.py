@@ -31,6 +31,7 @@ LEAST_STRIP, MOST_STRIP = 8, 32
 LEAST_NAME = 10
 LEAST_SPAN = 1.25  # of a log axis
 LONGEST_WHOLE = 24  # cells of a table up to this length are not folded
+LONGEST_NAME = 40  # nor are cells up to this length that have no space to fold at
 FOLDED = 16  # room that a folded column should have
 GAP = 2  # between the columns of a table
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -141,8 +142,13 @@ class _Writer:
         would cut the ends of cells off, and half a number is another number.
         """
         widths = [self.measure(words) for words in columns]
-        whole = {i for i, width in enumerate(widths) if width <= LONGEST_WHOLE}
-        spaced = {i for i in whole if any(" " in words for words in columns[i])}
+        names = {i for i, cells in enumerate(columns) if not any(" " in cell for cell in cells)}
+        whole = {
+            i
+            for i, width in enumerate(widths)
+            if width <= (LONGEST_NAME if i in names else LONGEST_WHOLE)
+        }
+        spaced = whole - names
 
         def needed() -> int:
             rooms = (
