@@ -65,9 +65,7 @@ class Display:
             self.bars.update(self._jobs[job_id], completed=news)
             self.bars.advance(self._total, news - self._done.get(job_id, 0))
             self._done[job_id] = news
-        if self._lines and time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + LINE_SECONDS
-            self.say(self._how_far())
+        self._write_line()
 
     def end(self, job_id: int, done: int = 0) -> None:
         """Remove a job that is over, having done so many network-epochs."""
@@ -85,6 +83,7 @@ class Display:
         """Show how many of the networks we need another process trains."""
         words = f"waiting for another process: it trains {networks} of these networks"
         self.bars.update(self._elsewhere, description=words, visible=networks > 0)
+        self._write_line()
 
     def say(self, sentence: str) -> None:
         if self._shown:
@@ -92,15 +91,18 @@ class Display:
         elif self._lines:
             print(sentence, file=sys.stderr, flush=True)
 
-    def _how_far(self) -> str:
-        """Return how much is done, what remains, and what is under way."""
+    def _write_line(self) -> None:
+        """Say, at most once a minute, how much is done, what remains, and what is under way."""
+        if not self._lines or time.monotonic() < self._next_line:
+            return
+        self._next_line = time.monotonic() + LINE_SECONDS
         total = self._task(self._total)
         left = total.time_remaining
         remains = "" if left is None else f", about {time_text(left / 60)} left"
         done = f"{total.completed:,.0f} of {total.total:,.0f} network-epochs{remains}: "
         jobs = (self._task(job).description for job in (*self._jobs.values(), self._elsewhere)
                 if self._task(job).visible)  # fmt: skip
-        return (done if total.visible else "") + "; ".join(jobs)
+        self.say((done if total.visible else "") + "; ".join(jobs))
 
     def _task(self, task: progress.TaskID) -> progress.Task:
         return next(each for each in self.bars.tasks if each.id == task)
