@@ -229,7 +229,7 @@ def test_a_panel_shows_points_line_interval_and_numbers():
     assert line.get_ydata().tolist() == pytest.approx(fitted(ROW["D"]))
     assert len(axis.collections) == 3  # one end is missing, so is its bar
     assert axis.get_yscale() == "log"
-    assert axis.texts[0].get_text() == (
+    assert axis.get_legend().get_title().get_text() == (
         "r = −0.995 [−0.999, −0.990]\nρ = 0.330 [0.300, 0.360]\nthe law holds"
     )
 
