@@ -56,6 +56,21 @@ def wrapped(
     return figure, axes, places[:count]
 
 
+def stacked(
+    parts: Sequence[tuple[int, int]], title: str, heights: Sequence[float], width: float
+) -> tuple[Figure, list[list[list[Axes]]]]:
+    """Make grids of so many (rows, columns) below each other, as high as is said, in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, sum(heights) + 0.35), layout="constrained")
+    figure.suptitle(title, fontsize=12, color=INK)
+    places = figure.subfigures(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
+    grids = [
+        part.subplots(*shape, squeeze=False) for part, shape in zip(places, parts, strict=True)
+    ]
+    return figure, [[list(row) for row in each] for each in grids]
+
+
 def law_grid(
     panels: Sequence[Sequence[tuple[str, Sequence[Row]]]], title: str = "", x: str = X_LABEL
 ) -> Figure:
@@ -95,7 +110,7 @@ def name_seeds(figure: Figure, panels: Sequence[Sequence[Row]]) -> None:
         look["lw"] = 0
         handles.append(Line2D([], [], color=FAINT, label="further seeds", **look))
     if any(networks[0].get("D_interval") for networks in panels):
-        bar = {"marker": "|", "ms": 9, "mew": 1.4, "lw": 0}
+        bar: dict[str, Any] = {"marker": "|", "ms": 9, "mew": 1.4, "lw": 0}
         handles.append(Line2D([], [], color=COLOURS[0], alpha=0.6, label="interval of D", **bar))
     if len(handles) > 1:
         place: dict[str, Any] = {"loc": "outside lower center", "ncols": len(handles)}
