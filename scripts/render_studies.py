@@ -194,10 +194,20 @@ RENDERERS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def draw_figures(family: str) -> None:
-    """Every figure of the family, from the kept numbers."""
+def small_png(picture: bytes) -> bytes:
+    """The PNG in at most 256 colours: a repository keeps every version."""
     from PIL import Image
 
+    # Median cut, the default, gives lines the mean colour of their surroundings; an octree keeps
+    # every colour to within a dozen steps of 256.
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    buffer = io.BytesIO()
+    image.quantize(method=Image.Quantize.FASTOCTREE).save(buffer, "png", optimize=True)
+    return buffer.getvalue()
+
+
+def draw_figures(family: str) -> None:
+    """Every figure of the family, from the kept numbers."""
     from lawscope.studies.figures import draw
 
     folder = ROOT / "docs" / "figures" / family
@@ -205,9 +215,7 @@ def draw_figures(family: str) -> None:
     for result in results_of(family):
         if result.numbers:
             name = result.name.partition("/")[2]
-            picture = Image.open(io.BytesIO(draw(result.plot(), "png")))
-            # Few colours are a quarter of the size, and a repository keeps every version.
-            picture.convert("RGB").quantize(64).save(folder / f"{name}.png", optimize=True)
+            (folder / f"{name}.png").write_bytes(small_png(draw(result.plot(), "png")))
 
 
 def main() -> None:

@@ -1,9 +1,16 @@
 """What the pages say is what the commands wrote."""
 
+import importlib
+import io
 import re
 import runpy
 import sys
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from lawscope.studies.figures import COLOURS, FAINT, colours, draw, grid
 
 ROOT = Path(__file__).parent.parent
 
@@ -13,6 +20,30 @@ def test_tables_of_claims_are_rendered_from_the_kept_results(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "scripts")
     monkeypatch.setattr(sys, "argv", [script, "--check"])
     runpy.run_path(script, run_name="__main__")  # leaves with the sentence where one is not
+
+
+def test_small_pictures_keep_the_colours_of_lines(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    small_png = importlib.import_module("render_studies").small_png
+    figure, ((lines, shades),) = grid(1, 2)
+    wanted = [*COLOURS, FAINT]
+    for place, color in enumerate(wanted):
+        lines.plot([0, 1], [place, place + 1], color=color, lw=1.2, label=color)
+    lines.legend()
+    # What leaves few of 256 colours for lines: shades of everything else.
+    shades.imshow(np.linspace(0, 1, 40_000).reshape(200, 200), cmap="twilight")
+    for place, color in enumerate(colours(12)):
+        shades.axhline(10 * place, color=color, alpha=0.5)
+    png = draw(figure, "png")
+    before, after = (
+        np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), dtype=int)
+        for each in (png, small_png(png))
+    )
+    for color in wanted:
+        exact = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+        of_line = (before == exact).all(axis=-1)
+        assert of_line.any()
+        assert np.abs(after[of_line] - exact).max() <= 24, color
 
 
 def test_every_link_of_the_pages_leads_somewhere():

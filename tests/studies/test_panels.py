@@ -229,7 +229,7 @@ def test_a_panel_shows_points_line_interval_and_numbers():
     assert line.get_ydata().tolist() == pytest.approx(fitted(ROW["D"]))
     assert len(axis.collections) == 3  # one end is missing, so is its bar
     assert axis.get_yscale() == "log"
-    assert axis.texts[0].get_text() == (
+    assert axis.get_legend().get_title().get_text() == (
         "r = −0.995 [−0.999, −0.990]\nρ = 0.330 [0.300, 0.360]\nthe law holds"
     )
 
@@ -263,6 +263,34 @@ def test_a_grid_labels_its_outside_and_hides_empty_places():
     assert not empty.axison
     assert len(b.get_lines()) == 3  # the second seed behind the first
     assert figure.get_suptitle() == "all"
+
+
+def test_a_grid_says_once_which_seed_is_which():
+    def words(*networks):
+        (legend,) = law_grid([[("a", networks), ("b", networks)]]).legends or [None]
+        return [text.get_text() for text in legend.get_texts()] if legend else []
+
+    plain = {**ROW, "D_interval": None}
+    assert words(plain) == []
+    assert words(plain, plain) == ["first seed, with its line", "further seeds"]
+    assert words(ROW, ROW) == ["first seed, with its line", "further seeds", "interval of D"]
+
+
+def test_a_long_row_of_panels_is_wrapped():
+    figure = law_grid([[(str(i), [ROW]) for i in range(5)]])
+    shape = figure.axes[0].get_gridspec().get_geometry()
+    assert shape == (2, 3)
+    assert [axis.get_title() for axis in figure.axes if axis.axison] == ["0", "1", "2", "3", "4"]
+
+
+def test_words_of_a_panel_hide_no_points():
+    for values in (ROW["D"], ROW["D"][::-1]):  # the law falls, or rises into the usual corner
+        figure, ((axis,),) = grid(1, 1)
+        law_panel(axis, {**ROW, "D": values, "D_interval": None})
+        figure.draw_without_rendering()
+        box = axis.get_legend().get_window_extent()
+        points = axis.transData.transform(list(enumerate(values)))
+        assert not any(box.contains(*point) for point in points)
 
 
 def test_an_overlay_names_every_network_that_has_a_curve():

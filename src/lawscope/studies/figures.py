@@ -56,13 +56,31 @@ def wrapped(
     return figure, axes, places[:count]
 
 
+def stacked(
+    parts: Sequence[tuple[int, int]], title: str, heights: Sequence[float], width: float
+) -> tuple[Figure, list[list[list[Axes]]]]:
+    """Make grids of so many (rows, columns) below each other, as high as is said, in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, sum(heights) + 0.35), layout="constrained")
+    figure.suptitle(title, fontsize=12, color=INK)
+    places = figure.subfigures(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
+    grids = [
+        part.subplots(*shape, squeeze=False) for part, shape in zip(places, parts, strict=True)
+    ]
+    return figure, [[list(row) for row in each] for each in grids]
+
+
 def law_grid(
     panels: Sequence[Sequence[tuple[str, Sequence[Row]]]], title: str = "", x: str = X_LABEL
 ) -> Figure:
     """Panels of the law in rows and columns, each with its title and networks.
 
-    The first network of a panel is drawn in full with its numbers, further seeds faintly behind it.
+    The first network of a panel is drawn in full with its numbers, further seeds faintly behind
+    it, and a legend below says so. A single row of many panels is wrapped.
     """
+    if len(panels) == 1:
+        panels = in_rows(panels[0])
     columns = max(len(row) for row in panels)
     figure, axes = grid(len(panels), columns, title)
     for row, places in zip(panels, axes, strict=True):
@@ -73,14 +91,38 @@ def law_grid(
         for axis in places[len(row) :]:
             axis.set_axis_off()
     label_outside(axes, x)
+    name_seeds(figure, [networks for row in panels for _, networks in row])
     return figure
 
 
+def in_rows(panels: Sequence[Any], columns: int = 3) -> list[Sequence[Any]]:
+    """Return panels in rows of at most so many."""
+    return [panels[i : i + columns] for i in range(0, len(panels), columns)]
+
+
+def name_seeds(figure: Figure, panels: Sequence[Sequence[Row]]) -> None:
+    """Say below a figure what is drawn in which colour, once for all its panels."""
+    from matplotlib.lines import Line2D
+
+    look: dict[str, Any] = {"marker": "o", "ms": 4, "mec": "white", "mew": 0.5, "lw": 1.2}
+    handles = [Line2D([], [], color=COLOURS[0], label="first seed, with its line", **look)]
+    if any(len(networks) > 1 for networks in panels):
+        look["lw"] = 0
+        handles.append(Line2D([], [], color=FAINT, label="further seeds", **look))
+    if any(networks[0].get("D_interval") for networks in panels):
+        bar: dict[str, Any] = {"marker": "|", "ms": 9, "mew": 1.4, "lw": 0}
+        handles.append(Line2D([], [], color=COLOURS[0], alpha=0.6, label="interval of D", **bar))
+    if len(handles) > 1:
+        place: dict[str, Any] = {"loc": "outside lower center", "ncols": len(handles)}
+        figure.legend(handles=handles, fontsize=8, frameon=False, **place)
+        figure.set_figheight(figure.get_figheight() + 0.25)
+
+
 def law_panel(axis: Axes, row: Row, title: str = "") -> None:
-    """One network: D with its interval, the fitted line, and r, ρ and verdict in the corner."""
+    """One network: D with its interval, the fitted line, and r, ρ and verdict beside it."""
     draw_curve(axis, row, color=COLOURS[0], line=True)
     style_axis(axis, title)
-    corner(axis, law_note(row), y=0.96, va="top", linespacing=1.35)
+    aside(axis, law_note(row))
 
 
 def law_figure(
@@ -222,6 +264,14 @@ def corner(axis: Axes, line: str, y: float = 0.04, va: str = "bottom", **how: An
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
     place: dict[str, Any] = {"transform": axis.transAxes, "ha": "right", "va": va}
     axis.text(0.97, y, line, fontsize=SMALL, color=INK, bbox=box, **place, **how)
+
+
+def aside(axis: Axes, words: str) -> None:
+    """Write small words where they hide nothing: matplotlib looks for such a place for legends."""
+    look: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "framealpha": 0.8}
+    look |= {"borderpad": 0.1, "borderaxespad": 0.2, "title_fontsize": SMALL}
+    place = axis.legend([], [], title=words, loc="best", **look)
+    place.get_title().set(color=INK, linespacing=1.35)
 
 
 def draw_seeds(

@@ -19,7 +19,7 @@ from typing import Any
 import lawscope as ls
 from lawscope.lazy import Tensor, torch
 from lawscope.studies.collapse._networks import MLP, VGG11, data_of, training_of
-from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.figures import COLOURS, plain_axis, wrapped
 from lawscope.studies.panels import (
     FITS,
     Settings,
@@ -156,14 +156,12 @@ def left(numbers: Numbers) -> Numbers:
 
 def figure(numbers: Numbers) -> Figure:
     pictures = numbers.get("picture", {"epochs": []})
-    columns = max(len(MEASURES), len(pictures["epochs"]))
-    rows = 2 if pictures["epochs"] else 1
-    drawing, axes = grid(rows, columns, "Neural collapse during training", (2.7, 2.6))
-    for axis in (axis for row in axes[1:] for axis in row):
-        axis.set_axis_off()
-    for axis, picture in zip(axes[-1], pictures["epochs"], strict=False):
+    count, title = len(MEASURES) + len(pictures["epochs"]), "Neural collapse during training"
+    drawing, _, places = wrapped(count, title)
+    above, below = places[: len(MEASURES)], places[len(MEASURES) :]
+    for axis, picture in zip(below, pictures["epochs"], strict=True):
         draw_plane(axis, picture, pictures["names"])
-    for axis, (name, words) in zip(axes[0], MEASURES.items(), strict=True):
+    for axis, (name, words) in zip(above, MEASURES.items(), strict=True):
         for network, color in zip(numbers["networks"], COLOURS, strict=False):
             epochs, values = zip(*((h["epoch"], h[name]) for h in network["history"]), strict=True)
             label = f"seed {network['seed']}"
@@ -173,16 +171,15 @@ def figure(numbers: Numbers) -> Figure:
         else:
             axis.set_yscale("log")
         plain_axis(axis, words.replace(": ", "\n"))
-        axis.title.set_fontsize(7)
+        axis.title.set_fontsize(8)
         axis.tick_params(which="both", labelsize=7)
-    axes[0][0].legend(fontsize=7, frameon=False)
-    label_outside(axes[:1], "epoch", "")
+        axis.set_xlabel("epoch", fontsize=8.5)
+    above[0].legend(fontsize=7, frameon=False)
     return drawing
 
 
 def draw_plane(axis: Axes, picture: Numbers, names: Sequence[str]) -> None:
     """Draw samples as points, class means as circles on rays, classifiers as arrows."""
-    axis.set_axis_on()
     for k, (name, color) in enumerate(zip(names, COLOURS, strict=False)):
         own = [
             p for p, label in zip(picture["points"], picture["labels"], strict=True) if label == k

@@ -17,7 +17,7 @@ from typing import Any
 import lawscope as ls
 from lawscope.formatting import number
 from lawscope.lazy import Tensor, nn, torch
-from lawscope.studies.figures import COLOURS, grid, plain_axis
+from lawscope.studies.figures import COLOURS, grid, legend_below, plain_axis
 from lawscope.studies.panels import collect, medians, middle, presets
 from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Question, Study
 
@@ -176,7 +176,7 @@ def table(numbers: Numbers) -> list[list[str]]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    drawing, axes = grid(1, len(NETWORKS), "Largest drift of a charge", (3.4, 3.0))
+    drawing, axes = grid(1, len(NETWORKS), "Largest drift of a charge", (3.4, 3.2))
     for axis, network in zip(axes[0], NETWORKS, strict=True):
         for index, how in enumerate(OPTIMIZERS):
             own = [r for r in numbers["rows"] if (r["network"], r["how"]) == (network, how)]
@@ -185,8 +185,9 @@ def figure(numbers: Numbers) -> Figure:
             for row in own:
                 label = how if row is own[0] else None
                 axis.plot(row["time"], row["path"], style, color=color, lw=0.8, label=label)
-        plain_axis(axis, network, legend=5.5, yscale="log")
+        plain_axis(axis, network, yscale="log")
         axis.set_xlabel("step (tenths are finer)", fontsize=8)
+    legend_below(drawing, ncols=5)
     return drawing
 
 

@@ -220,6 +220,7 @@ def figure(numbers: Numbers) -> Figure:
                     axis.plot(row["steps"], row["norms"][layer], color=color, lw=0.8, label=label)
                 axis.axhline(own[0]["predicted"][layer], color=color, lw=0.8, ls="--")
             plain_axis(axis, f"{dataset}, {how}", legend=6)
+            axis.locator_params("x", nbins=4)
     label_outside(axes, "step", "norm")
     return drawing
 

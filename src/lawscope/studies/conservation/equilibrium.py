@@ -14,8 +14,8 @@ from typing import Any
 
 from lawscope.lazy import np
 from lawscope.studies.conservation._linear import GD, SGD, Problem, charge, descend, gaussian
-from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import collect, group_by, medians, presets
+from lawscope.studies.figures import COLOURS, grid, label_outside, legend_below, plain_axis
+from lawscope.studies.panels import brief, collect, group_by, medians, presets
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 SLIDE, SCALAR = "(uwx − 1)²", "(uwx − y)²"
@@ -102,11 +102,14 @@ def figure(numbers: Numbers) -> Figure:
         for axis, (name, rows) in zip(line, problems_.items(), strict=True):
             own = [row for row in rows if row["how"] == how]
             for row in own:
-                for values, color in zip(row["charges"], COLOURS, strict=False):
-                    axis.plot(row["steps"], values, color=color, lw=0.7)
-            axis.axhline(own[0]["star"], color="black", lw=1, ls="--")
+                for values, color, s in zip(row["charges"], COLOURS, STARTS, strict=False):
+                    label = f"from u e^s, w e^−s, s = {brief(int(s))}" if row is own[0] else None
+                    axis.plot(row["steps"], values, color=color, lw=0.7, label=label)
+            axis.axhline(own[0]["star"], color="black", lw=1, ls="--", label="predicted C*")
             plain_axis(axis, f"{name}, {how}", yscale="symlog")
+            axis.locator_params("x", nbins=4)
     label_outside(axes, "step", "|w|² − |u|²")
+    legend_below(drawing, ncols=4)
     return drawing
 
 

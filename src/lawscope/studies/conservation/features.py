@@ -129,7 +129,8 @@ def gap(name: str, *kinds: str) -> Callable[[Numbers], dict[str, list[float]]]:
 
 def figure(numbers: Numbers) -> Figure:
     shown = [row for row in numbers["rows"] if "matrices" in row]
-    drawing, axes = grid(len(shown) // 2, 4, "Hidden units as each layer has them", (2.1, 2.0))
+    title = "Hidden units as each layer has them (blue: above 0, red: below)"
+    drawing, axes = grid(len(shown) // 2, 4, title, (2.1, 2.0))
     names = ("$W\\bar\\Sigma_xW^T$", "$U^T\\bar\\Sigma_\\epsilon U$")
     for index, row in enumerate(shown):
         line = axes[index // 2][2 * (index % 2) : 2 * (index % 2) + 2]

@@ -164,8 +164,9 @@ def figure(numbers: Numbers) -> Figure:
         label = row["layer"] if row["seed"] == 0 else None
         right.plot(row["path"], color=color, lw=0.8, label=label)
         right.axhline(row["predicted"], color=color, lw=0.6, ls="--")
-    plain_axis(left, "|w|² of a vector, step", legend=7)
-    plain_axis(right, "|W|² before BatchNorm, with decay", legend=7, yscale="log")
+    plain_axis(left, "|w|² of a vector", legend=7, xlabel="step")
+    left.locator_params("x", nbins=4)
+    plain_axis(right, "|W|² before BatchNorm, with decay", legend=7, yscale="log", xlabel="epoch")
     return drawing
 
 

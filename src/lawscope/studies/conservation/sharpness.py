@@ -17,7 +17,7 @@ from typing import Any
 
 from lawscope.lazy import np
 from lawscope.studies.conservation._linear import Problem, descend, gaussian, trace_of_hessian
-from lawscope.studies.figures import COLOURS, grid, plain_axis
+from lawscope.studies.figures import COLOURS, grid, label_outside, legend_below, plain_axis
 from lawscope.studies.panels import collect, presets, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
@@ -119,7 +119,9 @@ def figure(numbers: Numbers) -> Figure:
                     label = start if row["seed"] == 0 else None
                     axis.plot(row["steps"], row["path"], color=color, lw=0.7, label=label)
             axis.axhline(own[0]["star"], color="black", lw=1, ls="--")
-            plain_axis(axis, f"{inputs}, {noise}", legend=6)
+            plain_axis(axis, f"{inputs}, {noise}")
+    label_outside(axes, "step", "Tr H")
+    legend_below(drawing)
     return drawing
 
 

@@ -120,8 +120,9 @@ def figure(numbers: Numbers) -> Figure:
             axis, style = panels[run[2]], "--" if run[0] == GD else "-"
             values = [float("nan") if v is None else v for v in row["S"]]
             axis.plot(row["steps"], values, style, color=COLOURS[index], lw=0.7, label=label)
-    for axis, title in zip(axes[0], ("lr 0.001", "Kaiming, SGD"), strict=True):
-        axis.axhline(numbers["star"], color="black", lw=1, ls=":")
+    titles = ("lr 0.001", "Kaiming, SGD (lines end where it diverges)")
+    for axis, title in zip(axes[0], titles, strict=True):
+        axis.axhline(numbers["star"], color="black", lw=1, ls=":", label="S*")
         plain_axis(axis, title, legend=7, yscale="log")
         axis.set_ylim(numbers["star"] / 4, 50 * numbers["star"])
     label_outside(axes, "step", "S")

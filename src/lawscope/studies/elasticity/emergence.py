@@ -76,7 +76,8 @@ def rise(name: str) -> Callable[[Numbers], float | None]:
 
 def figure(numbers: Numbers) -> Figure:
     worlds = group_by(numbers["networks"], "world")
-    drawing, axes = grid(2, len(worlds), "Local elasticity along training", (4.2, 2.7))
+    title = "Local elasticity along training, a colour for each seed"
+    drawing, axes = grid(2, len(worlds), title, (4.2, 2.7))
     for column, (world, rows) in enumerate(worlds.items()):
         for row, color in zip(rows, COLOURS, strict=False):
             steps = [each["step"] for each in row["history"]]

@@ -107,7 +107,8 @@ def of_l(how: Callable[[Numbers], float]) -> Callable[[Numbers], float | None]:
 
 def figure(numbers: Numbers) -> Figure:
     worlds = list(dict.fromkeys(row["world"] for row in numbers["networks"]))
-    drawing, axes = grid(3, len(worlds), "Training and its imitation by the L-model", (4.0, 2.5))
+    title = "Training (solid) and its imitation by the L-model (dashed)"
+    drawing, axes = grid(3, len(worlds), title, (4.0, 2.5))
     for column, world in enumerate(worlds):
         rows = [row for row in numbers["networks"] if row["world"] == world and row["L"]]
         for row, model in ((row, model) for row in rows[:1] for model in MODELS):
@@ -117,15 +118,17 @@ def figure(numbers: Numbers) -> Figure:
                 axis.plot(row["steps"], genuine, color=color, lw=1.2, label=f"class {k}")
                 if row[model] is not None:
                     axis.plot(row["steps"], row[model]["own"][k], "--", color=color, lw=1.2)
-            networks.steps_axis(axis, f"{world}: {model}-estimates (dashed)", legend=7)
+            networks.steps_axis(axis, f"{world}: α̂, β̂ estimated by the {model}-model", legend=7)
         axis = axes[2][column]
         for row in rows:
             for model, color in zip(MODELS, COLOURS, strict=False):
                 if row[model] is not None:
                     label = f"{model}-estimates" if row is rows[0] else None
                     axis.plot(row["steps"], row[model]["RD"], color=color, lw=0.8, label=label)
-        networks.steps_axis(axis, f"{world}: RD", legend=7 if rows else 0, ylim=(0, 2.05))
-    label_outside(axes, "step", "")
+        title = f"{world}: RD of the imitations, all seeds"
+        networks.steps_axis(axis, title, legend=7 if rows else 0, ylim=(0, 2.8))
+    label_outside(axes, "step", "own logit of the class mean")
+    axes[2][0].set_ylabel("relative difference RD", fontsize=8.5)
     return drawing
 
 

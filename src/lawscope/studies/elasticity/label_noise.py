@@ -17,7 +17,7 @@ from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import SHAPES_WORLD, TINY_SHAPES
 from lawscope.studies.elasticity.estimation import MODELS
-from lawscope.studies.figures import COLOURS, grid, plain_axis
+from lawscope.studies.figures import COLOURS, label_outside, plain_axis, wrapped
 from lawscope.studies.panels import Panels, Settings, collect, middle, presets
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
@@ -109,7 +109,8 @@ def sign_change(found: dict[str, float]) -> str:
 
 
 def figure(numbers: Numbers) -> Figure:
-    drawing, axes = grid(1, 5, "Label noise p", (3.0, 2.7))
+    title = "Label noise p: networks (dots) and their median (lines)"
+    drawing, axes, places = wrapped(3 + len(MODELS), title, (3.1, 2.6))
     rows = numbers["networks"]
     shares = list(dict.fromkeys(row["share"] for row in rows))
     panels: list[tuple[str, dict[str, Callable[[Numbers], Any]]]] = [
@@ -118,17 +119,17 @@ def figure(numbers: Numbers) -> Figure:
         ("U at the end", {"": lambda r: r["U"]}),
         *((f"tail indices, {m}-model", {"α̂": tail(m, 0), "β̂": tail(m, 1)}) for m in MODELS),
     ]  # fmt: skip
-    for axis, (title, curves) in zip(axes[0], panels, strict=True):
+    for axis, (name, curves) in zip(places, panels, strict=True):
         for (label, read), color in zip(curves.items(), COLOURS, strict=False):
             cells = [[read(row) for row in rows if row["share"] == share] for share in shares]
             for share, values in zip(shares, cells, strict=True):
                 there = [value for value in values if value is not None]
                 axis.plot([share] * len(there), there, "o", color=color, ms=2.5, alpha=0.5)
             axis.plot(shares, list(map(middle, cells)), color=color, lw=1.2, label=label or None)
-        axis.axvline(BORDER, color="grey", lw=0.8, ls=":")
-        plain_axis(axis, title, legend=7 if "" not in curves else 0)
-        axis.set_xlabel("p", fontsize=8.5)
-    axes[0][2].set_yscale("symlog", linthresh=1e-3)
+        axis.axvline(BORDER, color="grey", lw=0.8, ls=":", label="p = 2/3")
+        plain_axis(axis, name, legend=7)
+    places[2].set_yscale("symlog", linthresh=1e-3)
+    label_outside(axes, "p", "")
     return drawing
 
 

@@ -24,7 +24,7 @@ from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import of_world
 from lawscope.studies.elasticity.emergence import WORLDS, plan
-from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.figures import COLOURS, label_outside, legend_below, plain_axis, wrapped
 from lawscope.studies.panels import group_by, medians, middle
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 
@@ -127,9 +127,10 @@ def at_the_end(name: str) -> Callable[[Numbers], dict[str, list[float]]]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    drawing, axes = grid(1, len(NAMES), "Approximations along training", (2.9, 2.7))
+    title = "Approximations along training: networks (dots) and their median (lines)"
+    drawing, axes, places = wrapped(len(NAMES), title, (3.1, 2.6))
     worlds = group_by(numbers["steps"], "world")
-    for axis, (name, words) in zip(axes[0], NAMES.items(), strict=True):
+    for axis, (name, words) in zip(places, NAMES.items(), strict=True):
         for (world, rows), color in zip(worlds.items(), COLOURS, strict=False):
             for row in rows:
                 axis.plot([row["loss"]], [row[name]], "o", color=color, ms=2.5, alpha=0.6)
@@ -139,9 +140,10 @@ def figure(numbers: Numbers) -> Figure:
                 for key in ("loss", name)
             ]
             axis.plot(*line, color=color, lw=1, label=world)
-        plain_axis(axis, words, legend=7, xscale="log", yscale="log")
+        plain_axis(axis, words, xscale="log", yscale="log")
         axis.invert_xaxis()
     label_outside(axes, "loss (falls to the right)", "")
+    legend_below(drawing)
     return drawing
 
 

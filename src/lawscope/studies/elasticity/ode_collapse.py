@@ -19,7 +19,7 @@ import lawscope as ls
 from lawscope.lazy import np
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, SHAPES, of_world, thinned
-from lawscope.studies.figures import COLOURS, grid, plain_axis
+from lawscope.studies.figures import COLOURS, plain_axis, wrapped
 from lawscope.studies.panels import Settings, collect, group_by, medians, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
@@ -100,8 +100,9 @@ def last_error(betas: tuple[str, ...]) -> Callable[[Numbers], Any]:
 
 def figure(numbers: Numbers) -> Figure:
     worlds = group_by(numbers["genuine"], "world")
-    drawing, axes = grid(1, 2 + len(worlds), "Towards a simplex ETF", (3.6, 3.1))
-    theory, along = axes[0][0], axes[0][1]
+    title = "Towards a simplex ETF"
+    drawing, _, places = wrapped(2 + len(worlds), title, (4.0, 3.1), columns=2)
+    theory, along = places[:2]
     for beta, color in zip(BETAS, COLOURS, strict=False):
         for row in (r for r in numbers["curves"] if r["beta"] == beta and r["K"] == 3):
             label = beta if row["seed"] == 0 else None
@@ -112,13 +113,13 @@ def figure(numbers: Numbers) -> Figure:
         for row in rows:
             label = world if row is rows[0] else None
             along.plot(row["steps"], row["error"], color=COLOURS[index], lw=0.8, label=label)
-        axis = axes[0][2 + index]
+        axis = places[2 + index]
         for path, color in zip(rows[0]["paths"], COLOURS, strict=False):
             axis.plot(*path, color=color, lw=1)
             axis.plot([path[0][-1]], [path[1][-1]], "o", color=color, ms=4)
         axis.set_aspect("equal", "datalim")
         plain_axis(axis, f"{world}: mean logits in their plane\nerror {rows[0]['late']:.2f}")
-    networks.steps_axis(along, "trained networks: max |cos + 1/2|", legend=7)
+    networks.steps_axis(along, "trained networks: max |cos + 1/2|", legend=7, ylim=(0, 2))
     theory.set_xlabel("t", fontsize=8.5)
     along.set_xlabel("step", fontsize=8.5)
     return drawing

@@ -145,6 +145,9 @@ def figure(numbers: Numbers) -> Figure:
                 left.plot(shown["steps"], shown["without_own"][k], ":", color=color, lw=1.2)
     words = "imbalanced; dashed: with P, dotted: without"
     networks.steps_axis(left, words, legend=7 if shown else 0, yscale="symlog")
+    # Room above the curves for the legend.
+    left.set_ylim(top=1e3 * left.get_ylim()[1])
+    left.set_ylabel("own logit of the class mean", fontsize=8.5)
     by_world = group_by(numbers["strengths"], "world").items()
     for (world, rows), color in zip(by_world, COLOURS, strict=False):
         for row in rows:

@@ -191,7 +191,7 @@ def figure(numbers: Numbers) -> Figure:
     names = {1: f"γ = {FAST}", 2: f"γ = {SLOW}", 3: "γ = c/t", 0: "conditions on β"}
     groups = {part: [r for r in numbers["rows"] if r["part"] == part] for part in names}
     title = "Separable pairs of classes under the LE-SDE"
-    drawing, axes, places = wrapped(len(groups), title, (4.6, 3.1), columns=2)
+    drawing, axes, places = wrapped(len(groups), title, (4.9, 2.9), columns=2)
     for axis, (part, rows) in zip(places, groups.items(), strict=True):
         labels = list(dict.fromkeys(map(legend_of, rows)))
         for label, index in zip(labels, range(len(labels)), strict=True):
@@ -200,7 +200,9 @@ def figure(numbers: Numbers) -> Figure:
             style = ("-", "--", ":")[index // len(COLOURS)]
             color = COLOURS[index % len(COLOURS)]
             axis.plot(own[0]["times"], mean, f"o{style}", color=color, ms=3, lw=1, label=label)
-        plain_axis(axis, names[part], legend=6, xscale="log", ylim=(-0.05, 1.05))
+        plain_axis(axis, names[part], xscale="log", ylim=(-0.05, 1.05))
+        # Curves are everywhere in the panels.
+        axis.legend(fontsize=6, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     label_outside(axes, "t", "share of separable pairs")
     return drawing
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lawscope.studies.figures import COLOURS, colours, grid, plain_axis
+from lawscope.studies.figures import COLOURS, colours, grid, legend_below, plain_axis
 from lawscope.studies.next_token import _family as family
 from lawscope.studies.panels import yes_or_no
 from lawscope.studies.plan import Training
@@ -37,9 +37,10 @@ def figure(numbers: Numbers) -> Figure:
     title = "The law of next-token prediction during training"
     drawing, ((curves, straightness, ratio),) = grid(1, 3, title, (3.6, 2.9))
     history = numbers["networks"][0]["history"]
+    # Finished before anything is drawn: its legend would lie on curves.
+    family.finish_pr(curves, f"seed {numbers['networks'][0]['seed']}")
     for at, color in zip(history, colours(len(history)), strict=True):
         family.draw_pr(curves, at["pr"], color=color, label=f"step {at['step']}", embedding=False)
-    family.finish_pr(curves, "seed 0")
     family.label_pr([[curves]])
     for axis, name, heading in ((straightness, "r", "r"), (ratio, "rho", "ρ")):
         for network, color in zip(numbers["networks"], COLOURS, strict=False):
@@ -49,6 +50,7 @@ def figure(numbers: Numbers) -> Figure:
         axis.set_xlabel("steps + 1", fontsize=8.5)
         plain_axis(axis, heading, xscale="log")
     straightness.legend(fontsize=7, frameon=False)
+    legend_below(drawing, ncols=len(history))
     return drawing
 
 

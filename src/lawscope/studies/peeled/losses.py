@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import lawscope as ls
-from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
+from lawscope.studies.figures import COLOURS, grid, label_outside, legend_below, plain_axis
 from lawscope.studies.panels import Settings, brief, collect, pick, presets, yes_or_no
 from lawscope.studies.peeled import _programs as programs
 from lawscope.studies.peeled._programs import LABEL, SAME
@@ -121,8 +121,9 @@ def figure(numbers: Numbers) -> Figure:
             axis.plot([], [], "o", color=COLOURS[shift], ms=5, label=f"K_A = {majority}")
         axis.set_yticks(range(len(losses)), [NAMES[loss] for loss in losses])
         axis.invert_yaxis()
-        plain_axis(axis, f"E_H = {energy}", legend=7, xscale="log")
+        plain_axis(axis, f"E_H = {energy}", xscale="log")
     label_outside(axes, "R₀", "")
+    legend_below(drawing)
     return drawing
 
 

@@ -27,6 +27,7 @@ from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Questi
 PAPER: dict[str, Any] = {**programs.TWO_GROUPS, "largest_ratio": 10_000, "per_decade": 20}
 SMOKE = {"majorities": [5, 7], "per_decade": 3}
 TURNED = 1e-3
+LOW = -0.2  # cosine, the bottom of the figure
 
 
 def measure(lab: Lab) -> Numbers:
@@ -101,17 +102,21 @@ def least_turned(curve: Numbers) -> float:
 
 def figure(numbers: Numbers) -> Figure:
     energies = group_by(numbers["curves"], "feature_energy")
-    title = "The angle between minority classifiers, Layer-Peeled Model"
-    drawing, axes = grid(1, len(energies), title, (4.0, 3.2))
+    title = "The angle between minority classifiers, Layer-Peeled Model\n"
+    title += "dotted: R₀, from which it is 0; dashed: R₁, from which minority classifiers vanish"
+    drawing, axes = grid(1, len(energies), title, (4.2, 3.4))
     for axis, (energy, curves) in zip(axes[0], energies.items(), strict=True):
         for each, color in zip(curves, COLOURS, strict=False):
             name = f"K_A = {each['majority']}, R₀ = {each['threshold']:.4g}"
             cosines = programs.or_nan(each["cosines"])
             axis.plot(each["ratios"], cosines, "o-", color=color, ms=2.5, lw=1, label=name)
-            axis.axvline(each["threshold"], color=color, lw=0.8, ls=":")
+            axis.vlines(each["threshold"], LOW, 1, color=color, lw=0.8, ls=":")
             if each["vanishing"] is not None and each["vanishing"] <= each["ratios"][-1]:
-                axis.axvline(each["vanishing"], color=color, lw=0.8, ls="--")
-        plain_axis(axis, f"E_H = {energy} (dotted R₀, dashed R₁)", legend=7, xscale="log")
+                axis.vlines(each["vanishing"], LOW, 1, color=color, lw=0.8, ls="--")
+                axis.plot(each["vanishing"], 1, "x", color=color, ms=6)
+        # Room above the curves for the legend.
+        plain_axis(axis, f"E_H = {energy}", legend=7, xscale="log", ylim=(LOW, 1.5))
+        axis.set_yticks(np.linspace(LOW, 1, 7))
     label_outside(axes, "imbalance ratio R", "cosine between minority classifiers")
     return drawing
 

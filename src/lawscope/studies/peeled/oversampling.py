@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import lawscope as ls
+from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import Settings, collect, group_by, presets
 from lawscope.studies.peeled import _programs as programs
@@ -62,7 +63,8 @@ def simplex_error(numbers: Numbers) -> dict[str, list[float]]:
 def figure(numbers: Numbers) -> Figure:
     keys = group_by(numbers["curves"], "ratio", "feature_energy")
     rows, columns = len({key[0] for key in keys}), len({key[1] for key in keys})
-    title = "The effect of oversampling, Layer-Peeled Model"
+    title = "The effect of oversampling, Layer-Peeled Model\n"
+    title += "dotted: w_r = R/R₀; no points where minority classifiers vanish"
     drawing, axes = grid(rows, columns, title, (4.0, 2.9))
     places = [axis for row in axes for axis in row]
     for axis, (key, curves) in zip(places, keys.items(), strict=True):
@@ -72,8 +74,11 @@ def figure(numbers: Numbers) -> Figure:
             cosines = programs.or_nan(each["cosines"])
             axis.plot(each["rates"], cosines, "o-", color=color, ms=2.5, lw=1, label=name)
             if each["sides"]:
-                axis.axvline(each["needed"], color=color, lw=0.8, ls=":")
-        plain_axis(axis, f"R = {key[0]}, E_H = {key[1]}", legend=7, xscale="log")
+                axis.vlines(each["needed"], -0.2, 1, color=color, lw=0.8, ls=":")
+        # Room above the curves for the legend.
+        heading = f"R = {key[0]}, E_H = {key[1]}"
+        plain_axis(axis, heading, legend=7, xscale="log", ylim=(-0.2, 1.6))
+        axis.set_yticks(np.linspace(-0.2, 1, 7))
     label_outside(axes, "oversampling rate w_r", "cosine between minority classifiers")
     return drawing
 

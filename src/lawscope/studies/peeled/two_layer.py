@@ -90,15 +90,18 @@ def figure(numbers: Numbers) -> Figure:
         for name, axis in (("cosines", top), ("losses", bottom)):
             for point in curve["points"]:
                 there = [value for value in point[name] if value is not None]
-                axis.plot([point["ratio"]] * len(there), there, "o", color=SOFT, ms=3, alpha=0.5)
+                label = "all starts" if point is curve["points"][0] else None
+                axis.plot([point["ratio"]] * len(there), there, "o", color=SOFT, ms=3, alpha=0.5,
+                          label=label)  # fmt: skip
             line = programs.or_nan([point[name][0] for point in curve["points"]])
             axis.plot(ratios, line, "o-", color=COLOURS[0], ms=3.5, lw=1, label="best start")
         bottom.axhline(
             curve["points"][0]["collapsed_loss"], color=COLOURS[1], lw=0.8, ls=":",
-            label="neural collapse",
+            label="neural collapse at R = 1",
         )  # fmt: skip
-        plain_axis(top, f"{curve['activation']}: cosine of minority classifiers", xscale="log")
-        plain_axis(bottom, "loss", xscale="log", yscale="log")
+        words = curve["activation"].replace("relu", "ReLU")
+        plain_axis(top, f"{words}: cosine of minority classifiers", xscale="log")
+        plain_axis(bottom, f"{words}: loss", xscale="log", yscale="log")
     axes[1][0].legend(fontsize=7, frameon=False)
     label_outside(axes, "imbalance ratio R", "")
     return drawing

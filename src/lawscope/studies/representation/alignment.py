@@ -149,7 +149,7 @@ def figure(numbers: Numbers) -> Figure:
     title = "Six alignments along training: excess over random rotations"
     drawing, axes = grid(len(kinds), len(RELATIONS), title, (2.0, 1.9))
     for line, (kind, own) in zip(axes, kinds.items(), strict=True):
-        names = group_by(own, "layer")
+        names, lowest = group_by(own, "layer"), -1.05
         for axis, relation in zip(line, RELATIONS, strict=True):
             for (name, seen), color in zip(names.items(), COLOURS, strict=False):
                 epochs = sorted({row["epoch"] for row in seen})
@@ -157,13 +157,16 @@ def figure(numbers: Numbers) -> Figure:
                     middle(r["excess"][relation] for r in seen if r["epoch"] == epoch)
                     for epoch in epochs
                 ]
+                lowest = min([lowest, *(1.05 * value for value in values if value is not None)])
                 label = name.removesuffix(".linear")
                 axis.plot([e + 1 for e in epochs], values, "o-", color=color, ms=2, lw=1,
                           label=label)  # fmt: skip
             axis.axhline(0, color="#767d84", lw=0.6)
             first = axis is line[0]
             plain_axis(axis, relation if line is axes[0] else "", legend=6 if first else 0,
-                       xscale="log", ylim=(-1.05, 1.05))  # fmt: skip
+                       xscale="log")  # fmt: skip
+        for axis in line:
+            axis.set_ylim(lowest, 1.05)
         line[0].set_ylabel(kind, fontsize=8)
     for axis in axes[-1]:
         axis.set_xlabel("epochs + 1", fontsize=7.5)

@@ -240,8 +240,12 @@ def figure(numbers: Numbers) -> Figure:
                 style = "^" if row["kind"] == TANH else "o"
                 label = names[name] if first else None
                 axis.plot([place], [value], style, color=color, ms=4, label=label)
+        axis.set_xticks(sorted({row["layer"] for row in numbers["layers"]}))
         axis.set_xlabel("layer (circles ReLU, triangles tanh)", fontsize=8)
-    plain_axis(balance, "averages over time", legend=7, yscale="log")
+    plain_axis(balance, "averages over time", yscale="log")
+    # Room above the points for the legend.
+    balance.set_ylim(top=10 * balance.get_ylim()[1])
+    balance.legend(fontsize=7, frameon=False, loc="upper right")
     plain_axis(theorem, "Theorem 1: relative residual", legend=7)
     theorem.set_ylim(0, None)
     return drawing

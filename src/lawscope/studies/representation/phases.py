@@ -200,7 +200,9 @@ def table(numbers: Numbers) -> list[list[str]]:
 
 def figure(numbers: Numbers) -> Figure:
     kinds = list(dict.fromkeys(row["kind"] for row in numbers["layers"]))
-    drawing, axes = grid(1, 2, "Phases in the plane of exponents", (4.4, 3.9))
+    title = "Phases in the plane of exponents\n"
+    title += "squares: synthetic layers of each phase; filled circles: layers that are in a phase"
+    drawing, axes = grid(1, 2, title, (4.4, 3.9))
     points = {row["phase"]: (row["p"], row["q"]) for row in numbers["synthetic"]}
     for axis, trained in zip(axes[0], (False, True), strict=True):
         for name, (p, q) in points.items():

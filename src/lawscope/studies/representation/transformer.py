@@ -24,7 +24,7 @@ import lawscope as ls
 from lawscope.formatting import fixed
 from lawscope.lazy import Tensor, nn
 from lawscope.studies.datasets import TextData
-from lawscope.studies.figures import COLOURS, grid, plain_axis
+from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import (
     collect,
     medians,
@@ -296,7 +296,8 @@ def figure(numbers: Numbers) -> Figure:
             axis.plot(numbers_, lines, "-", color=color, lw=1, label=label)
         talk = [TALK.get(n, 1) for n in numbers_]
         axis.plot(numbers_, talk, "x--", color="#1d2126", ms=4, lw=0.7, label="the talk")
-        plain_axis(axis, module, ylim=(-0.2, 6))
+        axis.set_xticks(numbers_)
+        plain_axis(axis, module)
     panels[0].legend(loc="upper right", fontsize=6, frameon=False)
     for axis, name, title in zip(
         panels[6:], ("sorted_exponent", "in_g_exponent"), ("sorted", "H in G's basis"), strict=True
@@ -309,9 +310,14 @@ def figure(numbers: Numbers) -> Figure:
                 lines = [middle(r[name] for r in own if r["layer"] == n) for n in numbers_]
                 axis.plot(numbers_, lines, style, color=color, lw=1.2,
                           label=kind if trained else None)  # fmt: skip
-        plain_axis(axis, f"fully connected, {title}", legend=6)
-    for axis in axes[-1]:
-        axis.set_xlabel("layer", fontsize=8)
+        axis.plot([], [], ":", color="#767d84", lw=1.2, label="untrained")
+        axis.set_xticks(sorted({row["layer"] for row in numbers["dense"]}))
+        plain_axis(axis, f"fully connected, {title}")
+        # Room above the curves for the legend.
+        low, high = axis.get_ylim()
+        axis.set_ylim(top=high + 0.5 * (high - low))
+        axis.legend(loc="upper left", fontsize=6, frameon=False)
+    label_outside(axes, "layer", "exponent α")
     return drawing
 
 

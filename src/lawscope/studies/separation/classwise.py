@@ -70,8 +70,7 @@ def figure(numbers: Numbers) -> Figure:
         (first["name"], [row["classes"][k] for row in seeds])
         for k, first in enumerate(seeds[0]["classes"])
     ]
-    rows = [panels[i : i + 5] for i in range(0, len(panels), 5)]
-    return law_grid(rows, "The law of data separation in each class of Fashion-MNIST")
+    return law_grid([panels], "The law of data separation in each class of Fashion-MNIST")
 
 
 STUDY = he_su_study(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lawscope.studies.figures import COLOURS, draw_seeds, grid, label_outside, plain_axis
+from lawscope.studies.figures import COLOURS, draw_seeds, label_outside, plain_axis, wrapped
 from lawscope.studies.panels import RATES, Settings, choice, measured, medians, training_of
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import _family as family
@@ -98,8 +98,9 @@ def beside_optimizer(numbers: Numbers) -> dict[str, list[float | None]]:
 
 def figure(numbers: Numbers) -> Figure:
     found = numbers["factors"]
-    drawing, axes = grid(1, len(found), "What the decay ratio depends on", (2.5, 2.5))
-    for axis, (factor, points), color in zip(axes[0], found.items(), COLOURS, strict=False):
+    title = "What the decay ratio depends on: networks (dots) and their median (lines)"
+    drawing, axes, places = wrapped(len(found), title)
+    for axis, (factor, points), color in zip(places, found.items(), COLOURS, strict=False):
         rows = [point["networks"] for point in points]
         draw_seeds(axis, range(len(points)), rows, "rho", color=color, label=factor)
         axis.set_xticks(range(len(points)), [point["value"] for point in points], rotation=30)

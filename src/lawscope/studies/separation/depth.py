@@ -145,7 +145,7 @@ def _draw_final(axis: Axes, panels: Sequence[Numbers], compared: Numbers) -> Non
     if compared["depth"] is not None:
         best, seeds = best_depth(compared), ", ".join(map(str, compared["per_seed"]))
         axis.axvline(best, color=COLOURS[1], lw=1.2, ls="--")
-        title = f"best depth {best} (lowest by seed: {seeds})"
+        title = f"within one standard error of the lowest: {best} layers\n(lowest by seed: {seeds})"
     style_axis(axis, title)
 
 

@@ -138,10 +138,11 @@ def figure(numbers: Numbers) -> Figure:
             axis.plot(epochs, values, "o-", color=color, ms=3, lw=1, label=label)
         axis.set_xlabel("epoch", fontsize=8.5)
         plain_axis(axis, title)
-    axes[rows][0].axhline(STRAIGHT, color="grey", lw=0.8, ls=":")
+    axes[rows][0].axhline(STRAIGHT, color="grey", lw=0.8, ls=":", label=f"r = {STRAIGHT:g}")
     axes[rows][0].legend(fontsize=7, frameon=False)
     axes[rows][2].set_yscale("log")
-    axes[rows][2].axhline(COLLAPSED, color="grey", lw=0.8, ls=":")
+    axes[rows][2].axhline(COLLAPSED, color="grey", lw=0.8, ls=":", label=f"NC1 = {COLLAPSED:g}")
+    axes[rows][2].legend(fontsize=7, frameon=False)
     return drawing
 
 

@@ -17,10 +17,11 @@ from operator import truediv
 from typing import Any
 
 from lawscope.studies.datasets import ImageData
+from lawscope.studies.figures import law_figure
 from lawscope.studies.panels import Panels, Row, Settings, by_panel
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import _family as family
-from lawscope.studies.study import Claim, Numbers
+from lawscope.studies.study import Claim, Figure, Numbers
 
 LEVELS: dict[str, Any] = {
     "500 : 100": [500] * 5 + [100] * 5,
@@ -58,8 +59,17 @@ def unequal(numbers: Numbers) -> dict[str, list[Any]]:
 
 def label(panel: Row) -> str:
     half = panel["chosen"][0]["half_life"]
-    text = "" if half is None else f", half-life {half:.2f}"
-    return f"{panel['classes']}, {panel['depth']} layers{text}"
+    text = "no half-life" if half is None else f"half-life {half:.2f}"
+    return f"{panel['classes']}, {panel['depth']} layers\n{text}"
+
+
+def figure(numbers: Numbers) -> Figure:
+    """Draw a row of panels per level; the further levels, of one panel each, share a row."""
+    panels = [
+        {**panel, "row": "further" if panel["classes"] in FURTHER else panel["classes"]}
+        for panel in numbers["panels"]
+    ]
+    return law_figure(panels, label, "The law of data separation with unequal classes", row="row")
 
 
 STUDY = family.he_su_study(
@@ -87,7 +97,5 @@ STUDY = family.he_su_study(
             lambda ratio: ratio > 1,
         ),
     ),
-    figure=family.draw_panels(
-        label, "The law of data separation with unequal classes", row="classes"
-    ),
+    figure=figure,
 )

@@ -73,7 +73,8 @@ def figure(numbers: Numbers) -> Figure:
     plain_axis(left, f"lr {first['lr']:g}, seed {first['seed']}")
     times = [network["settled"] for network in numbers["networks"]]
     for each in times:
-        right.plot(layers, each, "o", color="grey", ms=3, alpha=0.6)
+        label = "seeds" if each is times[0] else None
+        right.plot(layers, each, "o", color="grey", ms=3, alpha=0.6, label=label)
     means = [sum(layer) / len(layer) for layer in zip(*times, strict=True)]
     right.plot(layers, means, "o-", color=shades[0], label="mean over seeds")
     label_outside([[right]], y="converged from epoch")

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lawscope.studies.figures import COLOURS, corner, grid, label_outside, plain_axis
+from lawscope.studies.figures import COLOURS, label_outside, legend_below, plain_axis, wrapped
 from lawscope.studies.panels import Settings, brief, measured, medians, rank_correlation
 from lawscope.studies.plan import Training
 from lawscope.studies.separation import frozen, optimizers
@@ -98,17 +98,19 @@ def upper_end(numbers: Numbers) -> dict[str, list[float]]:
 
 def figure(numbers: Numbers) -> Figure:
     found = numbers["groups"]
-    drawing, axes = grid(1, len(found), "Straightness and test accuracy", (3.2, 2.8))
-    for axis, (name, rows) in zip(axes[0], found.items(), strict=True):
+    title = "Straightness and test accuracy"
+    drawing, axes, places = wrapped(len(found), title, (3.4, 2.8), columns=2)
+    for axis, (name, rows) in zip(places, found.items(), strict=True):
         for (optimizer, words), color in zip(optimizers.NAMES.items(), COLOURS, strict=False):
             own = [row for row in fitting(rows) if row["optimizer"] == optimizer]
             x, y = ([row[key] for row in own] for key in ("r", "test_accuracy"))
             axis.plot(x, y, "o", color=color, ms=4, alpha=0.7, label=words)
-        plain_axis(axis, name)
+        heading = name
         if len(fitting(rows)) >= LEAST:
             correlation, _ = correlations({"groups": {name: rows}}, "r")[name]
-            corner(axis, f"rank correlation {brief(correlation)}")
-    axes[0][0].legend(fontsize=7, frameon=False)
+            heading += f"\nrank correlation {brief(correlation)}"
+        plain_axis(axis, heading)
+    legend_below(drawing)
     label_outside(axes, "r (−1 is a straight line)", "test accuracy")
     return drawing
 

@@ -97,7 +97,7 @@ def two_lines(numbers: Numbers) -> dict[str, list[Any]]:
 
 def figure(numbers: Numbers) -> Figure:
     kept = numbers["kept"]
-    names = ("pretrained", "from scratch", f"new layers on {kept} kept ones")
+    names = ("pretrained", "from scratch", f"new layers (orange) on {kept} kept ones")
     kinds = (numbers[kind]["chosen"] for kind in ("pretrained", "scratch", "extended"))
     drawing = law_grid(
         [list(zip(names, kinds, strict=True))], "Pretraining and the law of data separation"

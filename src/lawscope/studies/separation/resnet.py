@@ -128,9 +128,9 @@ def longer_blocks(row: Row) -> float:
 
 def figure(numbers: Numbers) -> Figure:
     """Draw the law by layers above, by blocks below; one column per kind of blocks."""
-    title = "The module of a residual network is the block"
+    title = "Residual networks, layer by layer and block by block"
     label = "{kind} blocks, by {stations}"
-    return law_figure(numbers["panels"], label, title, row="stations", x="block index")
+    return law_figure(numbers["panels"], label, title, row="stations", x="layer or block index")
 
 
 STUDY = he_su_study(

@@ -132,6 +132,7 @@ def figure(numbers: Numbers) -> Figure:
                 axis.plot(each[x], each[y], "o", color=color)
             axis.set_ylabel(y.replace("_", " "), fontsize=8.5)
             figures.plain_axis(axis)
+        places[1].set_title("large: means, small: seeds", fontsize=figures.SMALL, color=figures.INK)
         places[1].axhline(0, color=SOFT, lw=0.8, ls=":")
         places[2].axvline(0, color=SOFT, lw=0.8, ls=":")
         if mean:

@@ -18,7 +18,7 @@ from typing import Any
 import lawscope as ls
 from lawscope.lazy import nn, torch
 from lawscope.studies.datasets import ImageData
-from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
+from lawscope.studies.figures import COLOURS, draw_seeds, label_outside, plain_axis, wrapped
 from lawscope.studies.panels import Settings, collect, group_by, medians, presets, yes_or_no
 from lawscope.studies.plan import Network, Training
 from lawscope.studies.registry import NETWORKS
@@ -170,9 +170,9 @@ def best(way: str, name: str, loss: float = 0.02) -> Callable[[Numbers], dict[st
 
 
 def figure(numbers: Numbers) -> Figure:
-    drawing, axes = grid(1, 4, "Symmetry put in on purpose", (3.1, 2.7))
+    drawing, _, places = wrapped(4, "Symmetry put in on purpose", (3.8, 2.7), columns=2)
     for column, (name, title) in enumerate({"kept": "weights kept", "rank": "rank kept"}.items()):
-        axis = axes[0][column]
+        axis = places[column]
         for way, color in zip(WAYS, COLOURS, strict=False):
             own = [row for row in numbers["networks"] if row["way"] == way]
             axis.plot([row[name] for row in own], [row["test_accuracy"] for row in own], "o",
@@ -184,14 +184,15 @@ def figure(numbers: Numbers) -> Figure:
         own = [row for row in numbers["networks"] if row["way"] == way and row["decay"]]
         cells = group_by(own, "decay")
         draw_seeds(
-            axes[0][2], list(cells), list(cells.values()), "kept", color=color, label=WAYS[way]
+            places[2], list(cells), list(cells.values()), "kept", color=color, label=WAYS[way]
         )
-    plain_axis(axes[0][2], "share of weights kept", xscale="log", yscale="log")
-    axes[0][2].set_xlabel("weight decay", fontsize=8.5)
+    plain_axis(places[2], "share of weights kept", legend=7, xscale="log", yscale="log")
+    places[2].set_xlabel("weight decay", fontsize=8.5)
     for row in numbers["regressions"]:
         color = COLOURS[1 if row["way"] == "sparse" else 2]
-        axes[0][3].plot(row["solution"], row["found"], "o", ms=3, color=color)
-    plain_axis(axes[0][3], "regression: penalty, SGD on products")
+        places[3].plot(row["solution"], row["found"], "o", ms=3, color=color)
+    plain_axis(places[3], "weights of the regression")
+    label_outside([[places[3]]], "with the penalty", "of SGD on products")
     return drawing
 
 

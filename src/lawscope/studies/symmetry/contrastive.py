@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, samples_of
-from lawscope.studies.figures import COLOURS, colours, grid, plain_axis
+from lawscope.studies.figures import COLOURS, colours, label_outside, plain_axis, wrapped
 from lawscope.studies.panels import Settings, collect, group_by, medians, presets, yes_or_no
 from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Task, Training
 from lawscope.studies.registry import NETWORKS
@@ -223,8 +223,8 @@ def difference(row: Numbers) -> int:
 
 
 def figure(numbers: Numbers) -> Figure:
-    drawing, axes = grid(1, 4, "Dimensional collapse", (3.1, 2.7))
-    first, second, *others = axes[0]
+    drawing, _, places = wrapped(4, "Dimensional collapse", (3.8, 2.7), columns=2)
+    first, second, *others = places
     gammas = group_by(numbers["linear"], "gamma")
     for (gamma, own), color in zip(gammas.items(), colours(len(gammas)), strict=True):
         for row in own:
@@ -232,7 +232,8 @@ def figure(numbers: Numbers) -> Figure:
                        label=f"γ = {gamma:g}" if row is own[0] else None)  # fmt: skip
     top = max(max(row["predicted"]) for row in numbers["linear"])
     first.plot([0, top], [0, top], color="grey", lw=0.6)
-    plain_axis(first, "linear: strength predicted, trained", legend=6)
+    plain_axis(first, "linear: strength of the modes", legend=6)
+    label_outside([[first]], "predicted", "trained")
     for name, style, color in (("expected", "-", COLOURS[0]), ("left", "o", COLOURS[1])):
         rows = numbers["linear"]
         second.plot([r["gamma"] for r in rows], [r[name] for r in rows], style, ms=4, color=color,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lawscope.lazy import np, torch
-from lawscope.studies.figures import COLOURS, grid, plain_axis
+from lawscope.studies.figures import COLOURS, label_outside, plain_axis, wrapped
 from lawscope.studies.panels import collect, medians, presets, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
@@ -275,8 +275,8 @@ def of(*symmetries: str) -> Callable[[Numbers], bool]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    drawing, axes = grid(1, 4, "Landscapes with a symmetry and weight decay", (3.1, 2.7))
-    first, second, third, fourth = axes[0]
+    title = "Landscapes with a symmetry and weight decay"
+    drawing, _, (first, second, third, fourth) = wrapped(4, title, (3.8, 2.8), columns=2)
     for curve, color in zip(numbers["curves"], COLOURS, strict=False):
         first.plot(curve["w"], curve["loss"], color=color, lw=1.2, label=curve["name"])
     plain_axis(first, "(w² − 1)² + γw²", legend=7, ylim=(0, 4))
@@ -285,20 +285,25 @@ def figure(numbers: Numbers) -> Figure:
         words = f"{curve['depth']} weights"
         second.plot(curve["gamma"], curve["output"], color=color, lw=1.2, label=words)
         second.axvline(curve["threshold"], color=color, lw=0.6, ls=":")
-    plain_axis(second, "output at the minimum", legend=7)
+    plain_axis(second, "output at the minimum (dotted: thresholds)", legend=7)
     second.set_xlabel("γ", fontsize=8.5)
+    second.set_xlim(right=1.45)
     rows = numbers["thresholds"]
     third.plot([r["predicted"] for r in rows], [r["found"] for r in rows], "o", ms=3,
                color=COLOURS[0])  # fmt: skip
     ends = [0, max(row["predicted"] for row in rows)]
     third.plot(ends, ends, color="grey", lw=0.6)
-    plain_axis(third, "threshold γ: predicted, found")
-    names = ("found", "coexistence")
-    for row in numbers["three"]:
-        for place, name in enumerate(names):
-            fourth.plot([place], [row[name]], "o", color=COLOURS[place], ms=4)
-    fourth.set_xticks(range(2), ["equal ones\nunstable below", "equal ones\nbest above"])
-    plain_axis(fourth, "three neurons: γ", xlim=(-0.5, 1.5))
+    plain_axis(third, "thresholds of all landscapes")
+    label_outside([[third]], "γ predicted", "γ found")
+    names = {"coexistence": "equal weights are the minimum above",
+             "found": "equal weights are unstable below"}  # fmt: skip
+    for (name, words), color in zip(names.items(), COLOURS[1::-1], strict=True):
+        seeds, values = ([row[key] for row in numbers["three"]] for key in ("seed", name))
+        fourth.plot(seeds, values, "o", color=color, ms=5, label=words)
+    fourth.set_xticks([row["seed"] for row in numbers["three"]])
+    plain_axis(fourth, "two thresholds of three tanh neurons", legend=7)
+    fourth.margins(x=0.2, y=0.3)
+    label_outside([[fourth]], "target (seed)", "γ")
     return drawing
 
 

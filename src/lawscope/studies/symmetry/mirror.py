@@ -15,7 +15,7 @@ from typing import Any
 
 import lawscope as ls
 from lawscope.lazy import nn, np
-from lawscope.studies.figures import COLOURS, grid, plain_axis
+from lawscope.studies.figures import COLOURS, grid, legend_below, plain_axis
 from lawscope.studies.panels import Panels, collect, group_by, medians, presets, quietly
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
@@ -99,29 +99,31 @@ def positive(found: dict[str, list[float]]) -> str:
 
 def figure(numbers: Numbers) -> Figure:
     kinds = list(dict.fromkeys(row["kind"] for row in numbers["mirrors"]))
-    drawing, axes = grid(1, 2 * len(kinds), "Loss across mirrors", (3.2, 2.7))
-    for column, kind in enumerate(kinds):
+    drawing, axes = grid(len(kinds), 2, "Loss across mirrors", (4.0, 2.7))
+    for kind, (left, right) in zip(kinds, axes, strict=True):
         rows = [r for r in numbers["mirrors"] if r["kind"] == kind and r["what"] == "exchange"]
         decays = group_by(rows, "decay")
         for (decay, own), color in zip(decays.items(), COLOURS, strict=False):
             drawn = [row for row in own if row["losses"] and row["seed"] == 0]
             for row, style in zip(drawn, ("-", ":"), strict=False):
                 reach = max(row["s"])
-                axes[0][2 * column].plot(
+                left.plot(
                     [s / reach for s in row["s"]], [v / reach**2 for v in row["losses"]], style,
                     color=color, lw=1.2, label=f"decay {decay:g}" if style == "-" else None,
                 )  # fmt: skip
-            axes[0][2 * column + 1].plot(
+            right.plot(
                 [row["apart"] for row in own], [row["c0"] for row in own], "o", ms=3, color=color,
                 label=f"decay {decay:g}",
             )  # fmt: skip
-        plain_axis(axes[0][2 * column], f"{kind}: nearest (–) and middle (··) pair", legend=7)
-        axes[0][2 * column].set_xlabel("s / place of the network", fontsize=8.5)
-        axes[0][2 * column].set_ylabel("(ℓ(s) − ℓ(0)) / place²", fontsize=8.5)
-        axes[0][2 * column + 1].axhline(0, color="grey", lw=0.6)
-        axes[0][2 * column + 1].set_yscale("symlog", linthresh=1e-4)
-        plain_axis(axes[0][2 * column + 1], f"{kind}: c₀ of pairs", legend=7)
-        axes[0][2 * column + 1].set_xlabel("distance of the units", fontsize=8.5)
+        plain_axis(left, f"{kind}: nearest (–) and middle (··) pair")
+        left.set_xlabel("s / place of the network", fontsize=8.5)
+        left.set_ylabel("(ℓ(s) − ℓ(0)) / place²", fontsize=8.5)
+        right.axhline(0, color="grey", lw=0.6)
+        right.set_yscale("symlog", linthresh=1e-4)
+        right.margins(y=0.1)
+        plain_axis(right, f"{kind}: c₀ of pairs")
+        right.set_xlabel("distance of the units", fontsize=8.5)
+    legend_below(drawing, ncols=4)
     return drawing
 
 

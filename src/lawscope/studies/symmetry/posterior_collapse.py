@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, samples_of
-from lawscope.studies.figures import COLOURS, grid, plain_axis
+from lawscope.studies.figures import COLOURS, label_outside, plain_axis, stacked
 from lawscope.studies.panels import Panels, Settings, collect, medians, presets, yes_or_no
 from lawscope.studies.plan import FLOPS, AfterEpoch, Network, Task, Training
 from lawscope.studies.registry import NETWORKS
@@ -226,12 +226,10 @@ def difference(row: Numbers) -> int:
 
 def figure(numbers: Numbers) -> Figure:
     pictures = numbers["pictures"]
-    drawing, axes = grid(2, max(3, len(pictures)), "Posterior collapse against β", (2.3, 2.5))
-    for axis in axes[0] + axes[1]:
-        axis.set_axis_off()
+    parts, title = [(1, 3), (1, len(pictures))], "Posterior collapse against β"
+    drawing, ((above,), (below,)) = stacked(parts, title, (2.7, 2.7), 10)
     panels = (("left", "modes left"), ("diversity", "variance of decoded pictures"))
-    for axis, (name, title) in zip(axes[0], panels, strict=False):
-        axis.set_axis_on()
+    for axis, (name, title) in zip(above, panels, strict=False):
         for rows, color, words in (("linear", COLOURS[0], "linear"), ("networks", COLOURS[1],
                                                                       "small VAE")):  # fmt: skip
             own = [row for row in numbers[rows] if name in row]
@@ -243,15 +241,17 @@ def figure(numbers: Numbers) -> Figure:
                       color="grey", label="predicted")  # fmt: skip
         plain_axis(axis, title, legend=6)
         axis.set_xlabel("β", fontsize=8.5)
-    axes[0][2].set_axis_on()
     for row in numbers["linear"]:
-        axes[0][2].plot(row["expected"], row["found"], "o", ms=3, color=COLOURS[0])
-    plain_axis(axes[0][2], "u² predicted, found")
-    for axis, picture in zip(axes[1], pictures, strict=False):
+        above[2].plot(row["expected"], row["found"], "o", ms=3, color=COLOURS[0])
+    plain_axis(above[2], "u² of the modes of the linear model")
+    label_outside([[above[2]]], "predicted", "found")
+    for axis, picture in zip(below, pictures, strict=True):
+        axis.set_axis_off()
         images = np.array(picture["pixels"]).reshape(-1, SIDE, SIDE)
         lines = [np.hstack(list(images[i : i + 2])) for i in range(0, len(images), 2)]
         axis.imshow(np.vstack(lines), cmap="gray", vmin=0, vmax=255)
-        axis.set_title(f"β = {picture['beta']:.3g}\n{picture['predicted']} modes", fontsize=8)
+        words = f"β = {picture['beta']:.3g}\n{picture['predicted']} modes predicted"
+        axis.set_title(words, fontsize=8)
     return drawing
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import lawscope as ls
 from lawscope.lazy import Tensor, nn, torch
-from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
+from lawscope.studies.figures import COLOURS, draw_seeds, plain_axis, wrapped
 from lawscope.studies.panels import (
     Settings,
     collect,
@@ -142,7 +142,7 @@ def relative_barrier(numbers: Numbers) -> dict[str, list[float]]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    drawing, axes = grid(1, 4, "Symmetry removed", (3.1, 2.9))
+    drawing, _, places = wrapped(4, "Symmetry removed", (3.8, 2.8), columns=2)
     ways = list(WAYS.values())
     decays = group_by(numbers["networks"], "decay")
     panels = {
@@ -150,7 +150,7 @@ def figure(numbers: Numbers) -> Figure:
         "test accuracy (dotted: without θ₀)",
     }  # fmt: skip
     beside = {"learned": "W", "test_accuracy": "ablated"}
-    for axis, (name, title) in zip(axes[0], panels.items(), strict=False):
+    for axis, (name, title) in zip(places, panels.items(), strict=False):
         for (decay, own), color in zip(decays.items(), COLOURS, strict=False):
             cells = [[row for row in own if row["way"] == way] for way in ways]
             draw_seeds(axis, range(3), cells, name, color=color, label=f"decay {decay:g}")
@@ -158,16 +158,16 @@ def figure(numbers: Numbers) -> Figure:
                 draw_seeds(axis, range(3), cells, beside[name], color=color, label="", style="x")
         axis.set_xticks(range(3), [way.replace(", ", "\n") for way in ways], fontsize=7)
         plain_axis(axis, title.replace("dotted", "crosses"), legend=7 if name == "dead" else 0)
+    between = [i / (PLACES - 1) for i in range(PLACES)]
     for way, color in zip(ways, COLOURS, strict=False):
         for decay, style in zip(decays, ("-", ":"), strict=False):
             for row in numbers["barriers"]:
                 if (row["way"], row["decay"], row["seed"]) == (way, decay, 0):
-                    places = [i / (PLACES - 1) for i in range(PLACES)]
                     words = f"{way}, decay {decay:g}"
-                    axes[0][3].plot(places, row["curve"], style, color=color, lw=1.2, label=words)
-    plain_axis(axes[0][3], "loss between two trainings")
-    axes[0][3].set_ylim(top=1.7 * axes[0][3].get_ylim()[1])
-    axes[0][3].legend(fontsize=6, frameon=False, loc="upper center")
+                    places[3].plot(between, row["curve"], style, color=color, lw=1.2, label=words)
+    plain_axis(places[3], "loss between two trainings")
+    places[3].set_ylim(top=1.7 * places[3].get_ylim()[1])
+    places[3].legend(fontsize=6, frameon=False, loc="upper center")
     return drawing
 
 

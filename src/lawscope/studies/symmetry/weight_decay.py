@@ -16,7 +16,7 @@ from typing import Any
 import lawscope as ls
 from lawscope.documents import drop_non_finite
 from lawscope.lazy import np, torch
-from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
+from lawscope.studies.figures import COLOURS, draw_seeds, plain_axis, stacked
 from lawscope.studies.panels import Panels, collect, group_by, presets, quietly, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Axes, Claim, Figure, Lab, NotTried, Numbers, Question, Study
@@ -28,6 +28,7 @@ BLOCK = 0.9  # correlation
 RARE, COMMON = 0.1, 0.3  # shares of units in blocks
 PICTURED = 50  # units at most in a picture, evenly spaced
 SIDES = ("before", "after")
+CORRELATIONS = "RdBu_r"  # colours
 SETTINGS: dict[str, Any] = {
     "training": networks.PAPER_TRAINING,
     "kinds": [MLP, RESIDUAL],
@@ -144,29 +145,43 @@ def at(decay: float, name: str) -> Callable[[Numbers], dict[str, list[Any]]]:
 def figure(numbers: Numbers) -> Figure:
     kinds = group_by(numbers["networks"], "kind")
     shown = list(dict.fromkeys(p["decay"] for p in numbers["pictures"]))
-    columns = max(4, len(shown))
-    drawing, axes = grid(1 + 2 * len(kinds), columns, "Units against weight decay", (2.7, 2.3))
+    parts, heights = [(1, 4), (len(kinds), 2 * len(shown))], (2.4, 2.0 * len(kinds))
+    drawing, (above, below) = stacked(parts, "Units against weight decay", heights, 11)
     names = {"dead": "dead units", "copies": "copies", "rank": "rank of activations",
              "weight_rank": "rank of weights"}  # fmt: skip
     decays = list(dict.fromkeys(row["decay"] for row in numbers["networks"]))
-    for axis, (name, title) in zip(axes[0], names.items(), strict=True):
+    for axis, (name, title) in zip(above[0], names.items(), strict=True):
         for (kind, own), color in zip(kinds.items(), COLOURS, strict=False):
             cells = [[row for row in own if row["decay"] == decay] for decay in decays]
             draw_seeds(axis, range(len(decays)), cells, name, color=color, label=kind)
         axis.set_xticks(range(len(decays)), [f"{decay:g}" for decay in decays], rotation=45)
         plain_axis(axis, title, legend=7 if name == "dead" else 0)
-    for row, (kind, side) in enumerate([(k, s) for k in kinds for s in SIDES], 1):
+        axis.set_xlabel("weight decay", fontsize=8.5)
+    for row, kind in zip(below, kinds, strict=True):
         own = [p for p in numbers["pictures"] if p["kind"] == kind]
-        for axis, picture in zip(axes[row], own, strict=False):
-            draw_blocks(axis, picture[side], f"{kind}, {side}, decay {picture['decay']:g}")
-        for axis in axes[row][len(own) :]:
-            axis.set_axis_off()
+        pairs = [(picture, side) for picture in own for side in SIDES]
+        for axis, (picture, side) in zip(row, pairs, strict=True):
+            heading = f"{kind}, decay {picture['decay']:g},\n{side} activation"
+            draw_blocks(axis, picture[side], heading)
+    name_correlations(below)
     return drawing
+
+
+def name_correlations(axes: list[list[Axes]]) -> None:
+    """Draw one colour bar beside all pictures, also where all units of some are dead."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    scale = ScalarMappable(Normalize(-1, 1), CORRELATIONS)
+    every = [axis for row in axes for axis in row]
+    bar = axes[0][0].figure.colorbar(scale, ax=every, shrink=0.6, aspect=30)
+    bar.set_label("correlation of two units", fontsize=8.5)
+    bar.ax.tick_params(labelsize=8)
 
 
 def draw_blocks(axis: Axes, correlation: list[list[int]], title: str) -> None:
     if correlation:
-        axis.imshow(correlation, cmap="RdBu_r", vmin=-100, vmax=100, interpolation="nearest")
+        axis.imshow(correlation, cmap=CORRELATIONS, vmin=-100, vmax=100, interpolation="nearest")
     axis.set(xticks=[], yticks=[])
     axis.set_title(title, fontsize=8)
 
