@@ -128,7 +128,7 @@ def approaches(world: str) -> tuple[Claim, ...]:
     return (
         Claim(
             f"{world}: genuine class means approach an ETF: max |cos + 1/2| at the end is under "
-            "half of that at step 1000, and under 0.8",
+            "half of that at step 1000, and under 0.8 (over its bar, the larger of the two)",
             "logits tend to form equiangular tight frames",
             of_world("genuine", world,
                      lambda r: max(2 * r["late"] / r["early"], r["late"] / NEAR)),
