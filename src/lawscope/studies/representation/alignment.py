@@ -199,7 +199,7 @@ STUDY = Study(
     claims=(
         Claim(
             "in both fully connected layers of the residual network every alignment is more than 5 "
-            "deviations above its null (how many)",
+            "deviations above its null (number of deviations)",
             "all six relations hold significantly across two fully connected layers",
             deviations,
             lambda above: above > DEVIATIONS,
