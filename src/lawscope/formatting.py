@@ -12,7 +12,7 @@ MISSING = "–"
 MOST_ENTRIES = 8  # of a list of settings that are shown
 ARROW = " → "  # between the parts of a station's name, as are dots
 _JOINTS = re.compile(rf"\.|{ARROW}")
-_WORDS = re.compile(r"[a-z]{2}")
+_WORDS = re.compile(r"[a-z]{2}|a [a-z]{2}")
 _PERCENT = re.compile(r"(?<=\d)%")
 _MINUS = re.compile(r"(?:(?<=^)|(?<=[\s(\[,;:<>≤≥≈]))-(?=[\d.∞])|(?<=\de)-(?=\d)")
 
@@ -221,7 +221,12 @@ def typeset(sentence: str) -> str:
 
 
 def as_sentence(words: str) -> str:
-    """Return words as a sentence; one that begins with a symbol, as "r = 1 is high.", keeps it."""
+    """Return words as a sentence; one that begins with a symbol, as "r = 1 is high.", keeps it.
+
+    Example:
+        >>> as_sentence("a step moves it"), as_sentence("a = 1 is high"), as_sentence("r = 1")
+        ('A step moves it.', 'a = 1 is high.', 'r = 1.')
+    """
     if not words:
         return ""
     first = words[0].upper() if _WORDS.match(words) else words[0]

@@ -44,7 +44,7 @@ def test_scan_a_file(lawscope, tmp_path):
     assert code == 0, err
     assert "layer4" in out
     # The network has learned nothing: that is said, and nothing advised.
-    assert "The network is right on" in " ".join(out.split())
+    assert "The network classifies" in " ".join(out.split())
     assert "advice" not in out
     assert "report: lawscope-report/report.html" in out
     page = (tmp_path / "lawscope-report" / "report.html").read_text()
@@ -148,6 +148,9 @@ def test_demo_of_rare_classes_tells_a_story_and_writes_the_page(lawscope, tmp_pa
 def test_demo_trains_and_reports(lawscope, tmp_path):
     code, out, err = lawscope("demo", "--epochs", 3, "--per-class", 20, "--depth", 5, "--out", "d")
     assert code == 0, err
+    # Its scan has no loss, and nobody can pass one.
+    assert "the demo leaves it out" in " ".join(out.split())
+    assert "--loss" not in out
     assert "5-layer network" in out
     # The whole training set was measured, of which nothing follows for other images.
     assert "population" not in out

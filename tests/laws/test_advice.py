@@ -78,7 +78,9 @@ def test_nothing_is_advised_before_the_network_has_learned():
     assert result.learned is False
     assert said == ""
     headline = result.section().headline
-    assert re.match(r"The network is right on .* naming the largest class on 25.0 %", headline)
+    assert re.match(
+        r"The network classifies .* answering the largest class would give 25.0 %", headline
+    )
     assert "scaled as in training" in headline
 
 
@@ -287,7 +289,7 @@ def test_collapse_advises_nothing_before_the_network_has_learned():
     model[1].weight.data = model[1].weight.data.roll(1, dims=0)
     result, said = collapse_advice(model, data)
     assert (result.learned, said) == (False, "")
-    assert result.section().headline.startswith("The network is right on")
+    assert result.section().headline.startswith("The network classifies")
 
 
 def test_a_report_has_at_most_three_sentences_and_shows_no_others():

@@ -16,6 +16,7 @@ import lawscope as ls
 from lawscope.laws.conservation import observer
 from lawscope.laws.conservation.distance import distance_of
 from lawscope.laws.conservation.noise import Equilibrium
+from lawscope.laws.conservation.section import say_left_out
 from lawscope.laws.conservation.verdict import LEAST_SHARE, MARGIN, WORTH, judge
 
 LOSS = nn.functional.cross_entropy
@@ -97,13 +98,16 @@ def test_units_without_an_interval_are_left_out_of_the_distance():
     assert found.value == pytest.approx(0.3)
     assert found.interval == pytest.approx((0.2, 0.4))
     assert (found.units, found.living, found.measured, found.dead) == (3, 2, 1, 1)
-    assert judge(found, 1000, "")[0] == "does not hold"  # half of the living units
+    assert judge(found, 1000, "")[0] == "does not hold"  # half of the active units
     assert LEAST_SHARE == 0.5
     more = Equilibrium("b → c", np.array([5.0]), np.array([[nan, nan]]))
     few = distance_of([Equilibrium("a → b", scale, ends), more])
     verdict, reason = judge(few, 1000, "")
     assert verdict == "cannot be told"
-    assert "1 of 3 living units" in reason
+    assert "1 of 3 active units" in reason
+    assert say_left_out(few).startswith("2 of 3 active units are left out of the distance: too few")
+    none = distance_of([Equilibrium("b → c", np.array([5.0, 1.0]), np.full((2, 2), nan))])
+    assert say_left_out(none).startswith("All 2 active units are left out")
 
 
 def test_verdict_and_advice_follow_the_scale_of_units():

@@ -80,6 +80,7 @@ def test_what_is_not_a_choice_is_said_in_a_sentence(given, sentence):
             r"None .* \(collapse\) has a setting stations=; .* separation too",
         ),
         ({"statoins": "blocks"}, "No law has a setting statoins=; did you mean stations="),
+        ({"contrl": "auto"}, "No law has a setting contrl=; did you mean control="),
         ({"checkpoint": "c"}, "checkpoint= is for laws of text, .*; collapse is not one"),
     ],
 )

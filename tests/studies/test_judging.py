@@ -72,7 +72,7 @@ def test_a_preset_that_departs_supports_and_does_not_refute():
     assert judged(-0.95).verdict == HOLDS
     missed = judged({"4": [-0.5], "8": [-0.95]})
     assert missed.verdict == OPEN
-    assert missed.why == "missed where the preset departs (in 4)"
+    assert missed.why == "missed, at settings that depart from the paper's (in 4)"
     assert judged({"4": [-0.5, -0.95]}).verdict == OPEN
 
 

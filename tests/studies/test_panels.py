@@ -30,6 +30,7 @@ from lawscope.studies.panels import (
     choice,
     collect,
     compare,
+    each_median,
     mean,
     measured,
     medians,
@@ -191,13 +192,14 @@ def test_answers():
     rises = yes_or_no(lambda x: x > 0)
     assert rises({"a": [1.0, 2.0]}) == "yes"
     assert rises(-1.0) == "no"
-    assert rises({"a": [1.0, None, 2.0]}) == "in 2 of 3 cases"
+    assert rises({"a": [1.0, None, 2.0]}) == "in 2 of 3 seeds"
     several = {"a": [1.0, -2.0], "b": [1.0], "c": [None]}
-    assert rises(several) == "yes in b; no in c; 1 of 2 in a"
+    assert rises(several) == "yes in b; no in c; 1 of 2 seeds in a"
     many = {f"K = {k}, R = 2": [1.0] for k in range(8)} | {"K = 9, R = 2": [-1.0]}
     assert rises(many) == "yes in 8 of 9 panels; no in K = 9, R = 2"
     assert medians({"a": [1.0, 2.0, 9.0], "b": [4.0]}) == "2.00 to 4.00"
     assert medians({"a": [1.5]}) == "1.50"
+    assert each_median()({"a": [1.0, 2.0, 9.0], "b": 4, "c": [-0.5]}) == "a: 2.00; b: 4; c: −0.500"
 
 
 # Drawing.

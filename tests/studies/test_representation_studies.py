@@ -150,4 +150,15 @@ def test_the_talks_form_of_einsteins_relation_is_off_by_two_minus_the_step(step,
 
 def test_numbers_of_the_transformer_by_module():
     measured = {"q, layer 1": [1.0, 2.0, 3.0], "q, layer 2": [1.0], "v, layer 1": [0.5]}
-    assert power_laws.write_modules(measured) == "q 2.00 1.00; v 0.50"
+    assert power_laws.write_ranges(measured) == "1.0 to 2.0 in queries; 0.5 in values"
+    measured["attention out, layer 1"] = [-3.25, 4.0]
+    expected = "0.5 to 2.0 in queries, keys and values; 0.4 elsewhere"
+    assert power_laws.write_ranges(measured) == expected
+
+
+def test_phases_are_counted_in_words():
+    none = {"no phase": 3}
+    assert power_laws.write_tally({"q": none, "k": none}) == "none of 6"
+    several = power_laws.write_tally({"q": {"forward CRH": 2, "phase 9": 1}, "k": none})
+    assert several == "q: forward CRH in 2 of 3, phase 9 in 1 of 3; k: no phase in all 3"
+    assert phases.write_counts({"phase 8": 2, "no phase": 58}) == "no phase: 58 layers; phase 8: 2"

@@ -238,10 +238,10 @@ def scan(
 
 @app.command("stations")
 def list_stations(
-    target: Annotated[str, typer.Argument(help="As of scan: net.py or package.module:callable.")],
+    target: Annotated[str, typer.Argument(help="As in scan: net.py or package.module:callable.")],
     checkpoint: Weights = None,
     data: Annotated[
-        str | None, typer.Option(help="As of scan. Without it: 'data' of the target.")
+        str | None, typer.Option(help="As in scan. Without it: 'data' of the target.")
     ] = None,
     data_dir: DataDir = None,
     size: Annotated[str | None, typer.Option(help="Resize images, e.g. 32x32.")] = None,

@@ -15,12 +15,12 @@ from lawscope.cli.shared import AsJson, DataDir, Threads, print_json, print_resu
 
 
 def charges(
-    target: Annotated[str, typer.Argument(help="As of scan: net.py or package.module:callable.")],
+    target: Annotated[str, typer.Argument(help="As in scan: net.py or package.module:callable.")],
     checkpoint: Annotated[
         Path | None, typer.Option(help="Weights: .safetensors, or .pt loaded as weights only.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="As of scan. Without it: 'data' of the target.")
+        str | None, typer.Option(help="As in scan. Without it: 'data' of the target.")
     ] = None,
     data_dir: DataDir = None,
     size: Annotated[str | None, typer.Option(help="Resize images, e.g. 32x32.")] = None,

@@ -50,6 +50,8 @@ WHOLE = (
     "to know, without an interval. Samples that the network was trained on say nothing of data it "
     "never saw."
 )
+# Of every function that measures a law, beside the settings.
+ARGUMENTS = ("control", "progress")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -124,11 +126,16 @@ class Settings:
         return TokenSource(data, config)
 
 
-def check_names(given: Iterable[str], known: Sequence[str], lack: str) -> None:
-    """Refuse a setting that is not known; the sentence offers the nearest."""
+def check_names(
+    given: Iterable[str], known: Sequence[str], lack: str, arguments: Sequence[str] = ARGUMENTS
+) -> None:
+    """Refuse a setting that is not known; the sentence offers the nearest.
+
+    Among these are the arguments of the function itself, which are no settings of a law.
+    """
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            near = difflib.get_close_matches(name, [*known, *arguments], n=1, cutoff=0.4)
             hint = f"did you mean {near[0]}=?" if near else f"there are {', '.join(known)}."
             raise LawscopeError(f"{lack} setting {name}=; {hint}")
 

@@ -90,10 +90,10 @@ def has_learned(accuracy: float, counts: IntArray, untrained: float = math.nan) 
 
 def say_not_learned(accuracy: float, counts: IntArray) -> str:
     """Return the sentence that comes first where a network has not learned its data."""
-    beside = f"always naming the largest class on {percent(find_chance(counts))}"
+    beside = f"always answering the largest class would give {percent(find_chance(counts))}"
     if is_well_above_chance(accuracy, counts):
-        beside = "it was before it was trained on about as many"
+        beside = "it classified about as many before it was trained"
     return (
-        f"The network is right on {percent(accuracy)} of these samples, and {beside}: check that "
-        "the weights were loaded and that the data is scaled as in training."
+        f"The network classifies {percent(accuracy)} of these samples correctly; {beside}. Check "
+        "that the weights were loaded and that the data is scaled as in training."
     )

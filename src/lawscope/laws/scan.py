@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -156,7 +157,8 @@ def check_shared(laws: Collection[str], names: Collection[str]) -> None:
     for name, law in all_laws().items():
         for field in dataclasses.fields(law.settings):
             having.setdefault(field.name, []).append(name)
-    check_names(names, sorted(having), "No law has a")
+    arguments = inspect.signature(scan).parameters
+    check_names(names, sorted(having), "No law has a", [*arguments][2:-1])
     for name in names:
         if not set(having[name]) & set(laws):
             raise LawscopeError(

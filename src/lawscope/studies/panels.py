@@ -234,18 +234,23 @@ def group_by(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
     return found
 
 
-def yes_or_no(test: Callable[[Any], bool]) -> Callable[[Any], str]:
-    """Return the answer to a question: whether the numbers pass, and in which panels not."""
+def yes_or_no(test: Callable[[Any], bool], each: str = "seeds") -> Callable[[Any], str]:
+    """Return the answer to a question: whether the numbers pass, and in which panels not.
+
+    ``each`` says what the numbers of a panel are of.
+    """
+
+    def word(passing: Sequence[bool]) -> str:
+        if all(passing):
+            return "yes"
+        return f"{sum(passing)} of {len(passing)} {each}" if any(passing) else "no"
 
     def answer(measured: Any) -> str:
         panels = measured if isinstance(measured, Mapping) else {"": measured}
-        words = {
-            label: "yes" if all(each) else f"{sum(each)} of {len(each)}" if any(each) else "no"
-            for label, each in which_pass(panels, test).items()
-        }
+        words = {label: word(passing) for label, passing in which_pass(panels, test).items()}
         kinds = sorted(set(words.values()), key=lambda word: (word != "yes", word != "no", word))
         if len(kinds) == 1:
-            return kinds[0] if kinds[0] in ("yes", "no") else f"in {kinds[0]} cases"
+            return kinds[0] if kinds[0] in ("yes", "no") else f"in {kinds[0]}"
         where = {kind: [label for label in words if words[label] == kind] for kind in kinds}
         return "; ".join(f"{kind} in {name_panels(where[kind], len(words))}" for kind in kinds)
 
@@ -257,6 +262,13 @@ def medians(measured: Mapping[str, Any]) -> str:
     found = sorted(middle(per_seed(values)) for values in measured.values())
     ends = dict.fromkeys(brief(value) for value in (found[0], found[-1]))
     return " to ".join(ends)
+
+
+def each_median(write: Callable[[float], str] = brief) -> Callable[[Mapping[str, Any]], str]:
+    """Return the answer to a question about every panel: "SGD: 0.787; GD: 0.568"."""
+    return lambda measured: "; ".join(
+        f"{label}: {write(middle(per_seed(values)))}" for label, values in measured.items()
+    )
 
 
 def first_seeds(count: int) -> range:

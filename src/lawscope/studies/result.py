@@ -296,8 +296,8 @@ def load(name: str, out: str | Path, preset: str | None = None) -> StudyResult:
         return max(found, key=lambda result: (result.preset != "smoke", result.date))
     at = f" at preset {preset}" if preset else ""
     raise LawscopeError(
-        f"There is no result of {name}{at} in {out}; run the study first, or name another folder "
-        "of results, as that named results in a clone of the repository."
+        f"There is no result of {name}{at} in {out}; run the study first, or point --out to "
+        "another folder, for example results in a clone of the repository."
     )
 
 

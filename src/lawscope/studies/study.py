@@ -41,6 +41,8 @@ PASSES, BROKEN = "passes", "fails"
 # Of a study as a whole; also NOT_TRIED.
 DONE, FAILED, FAILED_CHECK = "done", "failed", "failed check"
 SMOKE_SHOWS_NOTHING = "smoke runs show only that the study works"
+# Why a miss of a preset that departs from the paper is open.
+MISSED = "missed, at settings that depart from the paper's"
 # Panels that a sentence names one by one; of more it says how many.
 MOST_NAMED = 6
 
@@ -65,6 +67,7 @@ class Claim:
         figure: where the document says so, if it is not the figure of the study.
         exact: it is about formulas, in which no preset departs from the document.
         median: the bar is on the median over seeds of each panel, of which none may be missing.
+        each: what the numbers of a panel are of.
     """
 
     text: str
@@ -74,6 +77,7 @@ class Claim:
     figure: str = ""
     exact: bool = False
     median: bool = False
+    each: str = "seeds"
 
     def judge(self, numbers: Numbers, preset: str = "paper", departure: str = "") -> Column:
         """Return the verdict on the numbers of one protocol; smoke runs judge nothing.
@@ -88,7 +92,7 @@ class Claim:
             return Column(column.measured, NOT_TRIED, SMOKE_SHOWS_NOTHING)
         if column.verdict == FAILS and departure and not self.exact:
             detail = f" ({column.why})" if column.why else ""
-            return Column(column.measured, OPEN, f"missed where the preset departs{detail}")
+            return Column(column.measured, OPEN, f"{MISSED}{detail}")
         return column
 
     def _verdict(self, measured: Any) -> tuple[str, str]:
@@ -103,7 +107,7 @@ class Claim:
         if failing := [label for label, each in passing.items() if not any(each)]:
             return FAILS, f"in {name_panels(failing, len(measured))}" if several else ""
         return OPEN, "; ".join(
-            f"{sum(each)} of {len(each)} seeds pass" + (f" in {label}" if several else "")
+            f"{sum(each)} of {len(each)} {self.each} pass" + (f" in {label}" if several else "")
             for label, each in passing.items()
             if not all(each)
         )

@@ -26,12 +26,15 @@ def panels(key, cells):
     return {"panels": [{key: value, **chosen(**numbers)} for value, numbers in cells.items()]}
 
 
+ORDERS = [[{"last": 1.0}, {"last": 1.5}]] * 3
+
+
 def optimizers(r, rho20, rho8, last):
     rho = {4: 0.3, 8: rho8, 20: rho20}
     return {
         "panels": [
             {"optimizer": o, "depth": d}
-            | chosen(r=r, rho=rho[d], D=ending(last if d == 20 else 1.0))
+            | chosen(r=r, rho=rho[d], D=ending(last if d == 20 else 1.0), orders=ORDERS)
             for o in ("sgd", "momentum", "adam")
             for d in (4, 8, 20)
         ]

@@ -122,11 +122,17 @@ def _findings(result: Conservation) -> list[str]:
             f"{many(distance.dead, 'unit')} of {count(distance.units)} with a side that gets no "
             "gradient."
         )
-    few = distance.living - distance.measured
-    if few:
-        findings.append(
-            f"{many(few, 'living unit')} of {count(distance.living)} left out of the distance: "
-            f"their gradients are of too few samples ({MIN_SAMPLES} are needed, with "
-            f"{MIN_EFFECTIVE} effective ones)."
-        )
+    if distance.living > distance.measured:
+        findings.append(say_left_out(distance))
     return findings
+
+
+def say_left_out(distance: Distance) -> str:
+    """Say how many of the active units the distance does not count, and why."""
+    few, units = distance.living - distance.measured, many(distance.living, "active unit")
+    which = f"All {units}" if few == distance.living else f"{count(few)} of {units}"
+    verb, whose = ("is", "its") if few == 1 else ("are", "their")
+    return (
+        f"{which} {verb} left out of the distance: too few samples for {whose} gradients "
+        f"({MIN_SAMPLES} are needed, with {MIN_EFFECTIVE} effective ones)."
+    )

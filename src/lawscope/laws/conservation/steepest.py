@@ -85,7 +85,7 @@ class _Orbit:
         self.alive = [_find_alive(one, weights) for one in known]
 
     def flatten(self, scales: Sequence[Tensor]) -> Tensor:
-        """Return the log-scales of living units in one row."""
+        """Return the log-scales of active units in one row."""
         return torch.cat([s[alive] for s, alive in zip(scales, self.alive, strict=True)])
 
     def unflatten(self, row: Tensor) -> list[Tensor]:

@@ -11,13 +11,13 @@ from lawscope.laws.conservation.noise import MIN_EFFECTIVE, MIN_SAMPLES
 
 MARGIN = 0.1  # of λ*: weights within a tenth of where noise leaves them
 WORTH = 0.5  # of λ*: from here on a network trains slower than after teleport
-LEAST_SHARE = 0.5  # of the living units that must be measured
+LEAST_SHARE = 0.5  # of the active units that must be measured
 
 RULE = (
     "The distance is the root mean square of λ* = ¼ ln(E|g_in|²/E|g_out|²) over the units of all "
     "rescalings whose gradients lie in enough samples. The network is at noise equilibrium when it "
     f"is certainly below {MARGIN} at the 95 % level, and away from it when it is certainly above. "
-    f"With fewer than {MIN_SAMPLES} samples, or half of the living units measured, it cannot be "
+    f"With fewer than {MIN_SAMPLES} samples, or half of the active units measured, it cannot be "
     f"told. Advice is given where it is certainly above {WORTH}."
 )
 
@@ -33,7 +33,7 @@ def judge(distance: Distance | None, samples: int, unmeasured: str) -> tuple[Ver
         )
     if distance.measured < max(1.0, LEAST_SHARE * distance.living):
         return "cannot be told", (
-            f"{count(distance.measured)} of {many(distance.living, 'living unit')} have gradients "
+            f"{count(distance.measured)} of {many(distance.living, 'active unit')} have gradients "
             f"of {MIN_EFFECTIVE} effective samples or more, and the distance from noise "
             "equilibrium takes half of them"
         )

@@ -54,7 +54,7 @@ class SymmetrySettings(Settings):
     )
     threshold: float = option(
         0.99,
-        "two living units are the same where their outputs correlate by more, up to sign.",
+        "two active units are the same where their outputs correlate by more, up to sign.",
         convert=lambda value: _check_share("threshold", value),
     )
     dead: float = option(

@@ -67,7 +67,7 @@ def correlate_units(covariance: FloatArray) -> FloatArray:
 
 
 def group_alike(correlation: FloatArray, alive: BoolArray, threshold: float) -> list[IntArray]:
-    """Return groups of two or more living units, each alike with the first of its group.
+    """Return groups of two or more active units, each alike with the first of its group.
 
     Two units are alike where |correlation| exceeds the threshold. Groups come in the order of
     their first units.
@@ -83,7 +83,7 @@ def group_alike(correlation: FloatArray, alive: BoolArray, threshold: float) -> 
 
 
 def find_most_alike(correlation: FloatArray, alive: BoolArray) -> tuple[int, int]:
-    """Return the two living units, of two or more, with the largest |correlation|."""
+    """Return the two active units, of two or more, with the largest |correlation|."""
     sizes = np.where(np.outer(alive, alive), np.abs(correlation), -1.0)
     np.fill_diagonal(sizes, -1.0)
     first, second = np.unravel_index(sizes.argmax(), sizes.shape)
@@ -91,7 +91,7 @@ def find_most_alike(correlation: FloatArray, alive: BoolArray) -> tuple[int, int
 
 
 def order_in_blocks(groups: list[IntArray], alive: BoolArray) -> IntArray:
-    """Return the living units in the order of a block picture: large groups first, then others."""
+    """Return the active units in the order of a block picture: large groups first, then others."""
     blocks = sorted(groups, key=lambda group: -len(group))
     grouped = np.concatenate([*blocks, np.array([], dtype=np.int64)])
     return np.concatenate([grouped, np.setdiff1d(np.flatnonzero(alive), grouped)])

@@ -26,7 +26,7 @@ class LayerUnits:
         measured: of these, whose correlations and ranks were measured.
         dead: units whose output never changes, sorted.
         silent: how many of these are always zero.
-        groups: living units whose outputs correlate by more than the threshold, up to sign; each
+        groups: active units whose outputs correlate by more than the threshold, up to sign; each
             group in one array, sorted.
         groups_before: the same of what enters the activation; empty without one.
         weights: ranks of the weight matrix; NaN where it is not the weight of a module.
@@ -69,7 +69,7 @@ class LayerUnits:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BlockPicture:
-    """Correlations between the living units of a layer, those of one group side by side."""
+    """Correlations between the active units of a layer, those of one group side by side."""
 
     layer: str
     units: IntArray  # shape (m,)

@@ -58,7 +58,7 @@ def _numbers(result: Symmetry) -> list[KeyNumber]:
         KeyNumber(
             "copies",
             percent(result.copies / result.units),
-            "living units that do the same as another",
+            "active units that do the same as another",
             control="" if control is None else percent(control.copies / control.units),
         ),
     ]
@@ -90,7 +90,7 @@ def _heat_maps(picture: BlockPicture) -> list[HeatMap]:
             values=values,
             low=-1.0,
             high=1.0,
-            scale_label=f"correlation; {many(len(names), 'living unit')}, copies side by side",
+            scale_label=f"correlation; {many(len(names), 'active unit')}, copies side by side",
         )
         for when, values in maps.items()
         if values is not None

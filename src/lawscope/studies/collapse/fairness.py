@@ -126,8 +126,8 @@ STUDY = Study(
     measure=measure,
     claims=(
         Claim(
-            "the choice among minority classes approaches chance: of the excess of its accuracy "
-            "over 1/K_B for equal classes less than all is left at the largest R",
+            "accuracy among minority classes exceeds chance (1/K_B) by less at the largest R than "
+            "with equal classes (share of the excess that is left)",
             "completely at random as R → ∞",
             collect("panels", LABEL, excess_left),
             lambda share: bool(share < 1),

@@ -141,7 +141,7 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "How far is the cosine from the prediction, mean over R of the difference?",
+            "How far is the cosine from the prediction? (difference, mean over R)",
             collect("panels", LABEL, distances),
             medians,
         ),

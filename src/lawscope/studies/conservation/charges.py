@@ -18,7 +18,7 @@ import lawscope as ls
 from lawscope.formatting import number
 from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.figures import COLOURS, grid, legend_below, plain_axis
-from lawscope.studies.panels import collect, medians, middle, presets
+from lawscope.studies.panels import collect, each_median, middle, presets, yes_or_no
 from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Question, Study
 
 MLP, RESNET, ATTENTION = "MLP", "residual network", "attention"
@@ -207,7 +207,8 @@ STUDY = Study(
             lambda left: left <= 0.2,
         ),
         Claim(
-            "SGD does not: its drift is at least twice that of gradient descent with the same rate",
+            "SGD does not conserve charges: its drift is at least twice that of gradient descent "
+            "with the same rate",
             "in actual training, which is stochastic, Noether's theorem is no longer applicable",
             ratio("SGD", FULL),
             lambda times: times >= 2,
@@ -215,9 +216,10 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "Does the drift of Adam vanish with its rate? (drift at η/10 over that at η)",
+            "Does the drift of Adam vanish with its rate, as that of gradient descent does? (a "
+            "fifth or less at η/10 of that at η)",
             ratio(FINE_ADAM, ADAM),
-            medians,
+            yes_or_no(lambda left: left <= 0.2),
         ),
         Question(
             "Do skip connections add a conserved function? (how many more)",
@@ -227,7 +229,7 @@ STUDY = Study(
         Question(
             "How many charges do the networks have?",
             collect("rows", "{network}", "charges"),
-            lambda found: ", ".join(f"{name} {values[0]}" for name, values in found.items()),
+            each_median(),
         ),
     ),
     checks=(

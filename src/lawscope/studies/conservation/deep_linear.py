@@ -26,6 +26,7 @@ from lawscope.studies.panels import collect, medians, presets
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 
 MNIST, FASHION = "mnist", "fashion-mnist-10x10"
+NAMES = {MNIST: "MNIST", FASHION: "Fashion-MNIST"}
 EQUAL, RANDOM = "equal norms", "random norms"
 SETTINGS: dict[str, Any] = {
     "datasets": [MNIST, FASHION], "per_class": 300, "components": 20, "depth": 4, "lr": 0.008,
@@ -135,7 +136,7 @@ def shape_of(problem: Problem, layers: list[Any]) -> Numbers:
     return {
         "plain": [float(np.linalg.norm(W)) for W in layers],
         "roundness": float(max(v.std() / v.mean() for v in values)),
-        "carried": float(min((v > v[0] / 2).sum() for v in values)),
+        "carried": int(min((v > v[0] / 2).sum() for v in values)),
         "alignment": float((before * after).sum() / np.linalg.norm(before) / np.linalg.norm(after)),
         "error": float(np.linalg.norm(away) / np.linalg.norm(problem.V @ problem.inputs)),
     }
@@ -148,6 +149,10 @@ def of(dataset: str, value: Any) -> Callable[[Numbers], dict[str, list[Any]]]:
         return collect("rows", "{how}", value, where=lambda r: r["dataset"] == dataset)(numbers)
 
     return read
+
+
+def label(row: Any) -> str:
+    return f"{NAMES[row['dataset']]}, {row['how']}"
 
 
 def unequal(row: Numbers) -> float:
@@ -175,7 +180,8 @@ def claims(dataset: str, name: str) -> tuple[Claim, ...]:
             lambda ratio: ratio <= 1 + NEAR,
         ),
         Claim(
-            f"{name}: norms of first and last layer differ from it by 5 % or more",
+            f"{name}: norms of the first and the last layer differ from that of the interior "
+            "layers by 5 % or more",
             "the input and output layers are different",
             of(dataset, apart),
             lambda difference: difference >= NEAR,
@@ -232,17 +238,17 @@ STUDY = Study(
     minutes={"smoke": 0.05, "cpu": 2, "paper": 2},
     settings=presets(SETTINGS, smoke=SMOKE),
     measure=measure,
-    claims=(*claims(MNIST, "MNIST"), *claims(FASHION, "Fashion-MNIST")),
+    claims=tuple(claim for dataset, name in NAMES.items() for claim in claims(dataset, name)),
     questions=(
         Question(
             "How many of the 9 directions carry the map at the end? (singular values above half "
             "the largest, in the poorest interior layer)",
-            collect("rows", "{dataset}, {how}", "carried"),
+            collect("rows", label, lambda row: int(row["carried"])),
             medians,
         ),
         Question(
             "How far is the map from least squares? (|(W₄W₃W₂W₁ − V)Σ_x|/|VΣ_x|)",
-            collect("rows", "{dataset}, {how}", "error"),
+            collect("rows", label, "error"),
             medians,
         ),
     ),

@@ -135,7 +135,8 @@ STUDY = Study(
             lambda left: left <= NEAR,
         ),
         Claim(
-            "gradient descent does not: at least 90 % of the range is left",
+            "gradient descent does not forget its start: at least 90 % of the range of C over the "
+            "starts is left",
             "under GD the learned solution is dependent on the initialisation",
             by(GD, spread_left),
             lambda left: left >= KEPT,

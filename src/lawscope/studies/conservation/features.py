@@ -19,7 +19,7 @@ from typing import Any
 from lawscope.lazy import np
 from lawscope.studies.conservation._linear import GD, SGD
 from lawscope.studies.figures import grid
-from lawscope.studies.panels import collect, presets
+from lawscope.studies.panels import collect, each_median, presets
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 TANH, LINEAR = "tanh", "linear"
@@ -157,7 +157,8 @@ STUDY = Study(
             lambda difference: difference >= CLEARLY,
         ),
         Claim(
-            "linear, ReLU, SiLU: at least 0.1 higher under SGD",
+            "linear, ReLU, SiLU: the cosine of WΣ̄_xWᵀ and UᵀΣ̄_εU is at least 0.1 higher under SGD "
+            "than under GD",
             "also for other activations",
             gap("alignment", *KINDS[1:]),
             lambda difference: difference >= CLEARLY,
@@ -166,19 +167,21 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "Without the multiple of 1 that both matrices share, how much higher is the cosine?",
+            "Without the multiple of 1 that both matrices share, how much higher is the cosine "
+            "under SGD than under GD?",
             gap("centred", *KINDS),
-            lambda found: "; ".join(f"{k} {sum(v) / len(v):+.2f}" for k, v in found.items()),
+            each_median(),
         ),
         Question(
             "How high is the cosine under SGD and under GD?",
             collect("rows", "{kind}, {how}", "alignment"),
-            lambda found: "; ".join(f"{k} {sum(v) / len(v):.2f}" for k, v in found.items()),
+            each_median(),
         ),
         Question(
-            "Are the matrices equal, as the theorem has it for linear networks? (|A − B|/|B|)",
+            "Under SGD, how far are the two matrices from equal, as the theorem has them in linear "
+            "networks? (|A − B|/|B|)",
             collect("rows", "{kind}", "distance", where=lambda row: row["how"] == SGD),
-            lambda found: "; ".join(f"{k} {sum(v) / len(v):.2f}" for k, v in found.items()),
+            each_median(),
         ),
     ),
     figure=figure,

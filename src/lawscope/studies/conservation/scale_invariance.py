@@ -199,7 +199,7 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "Do layers in front of BatchNorm end at ηG/(2λ) too, G as measured? (|W|⁴ over it)",
+            "Where do layers in front of BatchNorm end? (|W|⁴ over ηG/(2λ), G as measured)",
             collect("layers", "{layer}", "ratio"),
             medians,
         ),

@@ -18,7 +18,7 @@ from typing import Any
 from lawscope.lazy import np
 from lawscope.studies.conservation._linear import Problem, descend, gaussian, trace_of_hessian
 from lawscope.studies.figures import COLOURS, grid, label_outside, legend_below, plain_axis
-from lawscope.studies.panels import collect, presets, yes_or_no
+from lawscope.studies.panels import collect, each_median, presets, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 INPUTS = {"equal inputs": (0.25, 0.25, 0.25, 0.25), "unequal inputs": (0.7, 0.2, 0.05, 0.05)}
@@ -141,7 +141,8 @@ STUDY = Study(
             lambda ratio: ratio > 1,
         ),
         Claim(
-            "where it is flatter, Tr H falls",
+            "where the equilibrium is flatter than the start by 10 % or more, Tr H falls (end over "
+            "start)",
             "and down",
             collect("rows", LABEL, "trace", where=lambda r: moves(r) and r["trace_predicted"] < 1),
             lambda ratio: ratio < 1,
@@ -160,9 +161,9 @@ STUDY = Study(
             yes_or_no(lambda error: abs(error) <= NEAR),
         ),
         Question(
-            "From the flattest minimum, by how much does Tr H change? (mean, end over start)",
+            "From the flattest minimum, by how much does Tr H change? (end over start)",
             collect("rows", "{noise}", "trace", where=lambda row: row["start"] == "flattest"),
-            lambda found: "; ".join(f"{k} {sum(v) / len(v):.3g}" for k, v in found.items()),
+            each_median(),
         ),
     ),
     figure=figure,

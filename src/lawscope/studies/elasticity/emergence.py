@@ -16,7 +16,7 @@ from lawscope.lazy import nn
 from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import CIFAR_THREE, SHAPES, of_world
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
-from lawscope.studies.panels import Settings, collect, group_by, quietly
+from lawscope.studies.panels import Settings, collect, group_by, quietly, yes_or_no
 from lawscope.studies.plan import Training
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
@@ -116,7 +116,7 @@ STUDY = Study(
             "In how many networks does the gap of the kernel, which knows no labels, rise too?",
             collect("networks", "{world}", rise("kernel")),
             lambda found: "; ".join(
-                f"{world} {sum((v or 0) > 0 for v in values)} of {len(values)}"
+                f"{world}: {sum((v or 0) > 0 for v in values)} of {len(values)}"
                 for world, values in found.items()
             ),
         ),
@@ -127,7 +127,7 @@ STUDY = Study(
                 - row["history"][0]["gap"]
                 for row in numbers["networks"]
             },
-            lambda found: f"in {sum(v > 0 for v in found.values())} of {len(found)} networks",
+            yes_or_no(lambda change: change > 0),
         ),
     ),
     figure=figure,

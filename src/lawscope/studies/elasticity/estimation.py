@@ -175,7 +175,7 @@ STUDY = Study(
         Question(
             "Is the estimate from t₀ = 0 void, because U changes its sign or starts at rounding?",
             lambda numbers: {"void": [float(row["void_from_0"]) for row in numbers["networks"]]},
-            yes_or_no(lambda void: void == 1),
+            yes_or_no(lambda void: void == 1, "networks"),
         ),
     ),
     figure=figure,

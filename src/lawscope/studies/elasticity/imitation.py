@@ -143,8 +143,9 @@ def claims_of(world: str) -> tuple[Claim, ...]:
             figure="figure 5",
         ),
         Claim(
-            f"{world}: … at 90 % or more of all steps",
-            "… throughout training",
+            f"{world}: at 90 % or more of all steps RD of the L-estimates is below that of the "
+            "I-estimates",
+            "throughout training",
             of_world(
                 "networks", world,
                 lambda row: 1.0 if row["I"] is None and row["L"] else row.get("better"),
@@ -182,12 +183,13 @@ STUDY = Study(
             medians,
         ),
         Question(
-            "And when both estimate and imitation begin after the plateau, at 5 % of the steps?",
+            "How large is this RD when both estimate and imitation begin after the plateau, at 5 % "
+            "of the steps?",
             by_world(lambda row: row["later"]),
             medians,
         ),
         Question(
-            "And without the filter, which smooths α̂ and β̂ over 3000 steps?",
+            "How large is this RD without the filter, which smooths α̂ and β̂ over 3000 steps?",
             by_world(lambda row: row["unfiltered"]),
             medians,
         ),

@@ -163,7 +163,7 @@ STUDY = Study(
             figure="figure 3b",
         ),
         Claim(
-            "above p = 2/3 they do not: validation accuracy at most 0.45",
+            "above p = 2/3 classes do not separate: validation accuracy at most 0.45",
             "separation fails for p > 2/3",
             collect("networks", LABEL, "accuracy", where=lambda row: row["share"] > BORDER + 0.01),
             lambda accuracy: accuracy <= CHANCE,

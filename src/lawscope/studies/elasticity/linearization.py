@@ -25,7 +25,7 @@ from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import of_world
 from lawscope.studies.elasticity.emergence import WORLDS, plan
 from lawscope.studies.figures import COLOURS, label_outside, legend_below, plain_axis, wrapped
-from lawscope.studies.panels import group_by, medians, middle
+from lawscope.studies.panels import each_median, group_by, medians, middle
 from lawscope.studies.study import Claim, Figure, Lab, NotTried, Numbers, Question, Study
 
 PLATEAU = 0.99  # of ln K: the loss before anything is learned
@@ -150,19 +150,20 @@ def figure(numbers: Numbers) -> Figure:
 def claims_of(world: str) -> tuple[Claim, ...]:
     return (
         Claim(
-            f"{world}: near the start (loss above 0.99 ln 3) decoupling is off by less than 5 %",
+            f"{world}: decoupling is off by less than 5 % near the start (loss above 0.99 ln 3)",
             "decoupling in an expectation",
             worst(world, "decoupled", early),
             lambda error: error < 0.05,
         ),
         Claim(
-            f"{world}: there the linearised softmax is off by less than 0.1 %",
+            f"{world}: the linearised softmax is off by less than 0.1 % near the start (loss above "
+            "0.99 ln 3)",
             "linearised around the mean",
             worst(world, "linear", early),
             lambda error: error < 0.001,
         ),
         Claim(
-            f"{world}: there the residue is constant to 1 %",
+            f"{world}: the residue is constant to 1 % near the start (loss above 0.99 ln 3)",
             "around initialisation: constant residue",
             worst(world, "constant", early),
             lambda error: error < 0.01,
@@ -198,7 +199,7 @@ STUDY = Study(
             "With +J, as the slides seem to have it, how far off is the drift, over all steps?",
             lambda numbers: {"other sign": [row["other_sign"] for row in numbers["steps"]],
                              "−J": [row["decoupled"] for row in numbers["steps"]]},
-            lambda found: "; ".join(f"{k}: median {middle(v):.2g}" for k, v in found.items()),
+            each_median(),
         ),
     ),
     figure=figure,

@@ -129,7 +129,7 @@ def approaches(world: str) -> tuple[Claim, ...]:
     return (
         Claim(
             f"{world}: genuine class means approach an ETF: max |cos + 1/2| at the end is under "
-            "half of that at step 1000, and under 0.8",
+            "half of that at step 1000, and under 0.8 (over its bar, the larger of the two)",
             "logits tend to form equiangular tight frames",
             of_world("genuine", world,
                      lambda r: max(2 * r["late"] / r["early"], r["late"] / NEAR)),
@@ -161,7 +161,8 @@ STUDY = Study(
             exact=True,
         ),
         Claim(
-            "also with β < 0 whose integral is finite (−1/t²)",
+            "with β < 0 whose integral is finite (−1/t²) the largest |cos + 1/(K−1)| is under 0.01 "
+            "at t = 10⁴",
             "β(t) < 0 from some T on is enough",
             last_error(INTEGRABLE),
             lambda error: error < ETF,
@@ -175,7 +176,7 @@ STUDY = Study(
                  last_error(("β = 0", "β = +0.1/t")), yes_or_no(lambda error: error < ETF)),
         Question("Are genuine class means an ETF at the end (error under 0.1)?",
                  genuine_by_world("late"), yes_or_no(lambda error: error < 0.1)),
-        Question("What share of their energy lies in the direction of the ETF?",
+        Question("What share of the energy of genuine class means lies along the ETF?",
                  genuine_by_world("late_energy"), medians),
     ),
     figure=figure,

@@ -19,7 +19,15 @@ from lawscope.studies.elasticity import _networks as networks
 from lawscope.studies.elasticity._networks import SHAPES_WORLD, SHORT_SHAPES, TINY_SHAPES, thinned
 from lawscope.studies.elasticity.estimation import fit
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import Settings, collect, group_by, medians, middle, presets, yes_or_no
+from lawscope.studies.panels import (
+    Settings,
+    collect,
+    each_median,
+    group_by,
+    medians,
+    presets,
+    yes_or_no,
+)
 from lawscope.studies.study import Figure, Lab, Numbers, Question, Study
 
 K = 3
@@ -162,6 +170,15 @@ def figure(numbers: Numbers) -> Figure:
     return drawing
 
 
+def are_separated(found: dict[str, list[float]]) -> str:
+    """Write in how many random E all pairs separate, and in how many none does."""
+    shares = found["random E"]
+    apart, none = sum(v >= SEPARATED for v in shares), sum(v <= 1 - SEPARATED for v in shares)
+    if apart == len(shares):
+        return f"yes, all pairs in all {apart} random E"
+    return f"all pairs in {apart} of {len(shares)} random E, none in {none}"
+
+
 STUDY = Study(
     title="Imbalanced sampling, mini-batches and general E: simulated against trained",
     source="Zhang et al. 2021, future works",
@@ -185,16 +202,14 @@ STUDY = Study(
             medians,
         ),
         Question(
-            "Do mini-batches of 8 end at the U of single images? (U, by kind of network)",
+            "At which U do mini-batches of 8 end, and at which single images?",
             collect("strengths", "{world}", "U"),
-            lambda found: "; ".join(f"{k} {middle(v):.3g}" for k, v in found.items()),
+            each_median(),
         ),
         Question(
             "Do symmetric E ∝ 1/√t with a negative eigenvalue separate too? (share of pairs)",
             collect("matrices", "random E", "pairs"),
-            lambda found: "all pairs in {} of {} random E, none in {}".format(
-                sum(v >= SEPARATED for v in found["random E"]), len(found["random E"]),
-                sum(v <= 1 - SEPARATED for v in found["random E"])),
+            are_separated,
         ),
     ),
     figure=figure,

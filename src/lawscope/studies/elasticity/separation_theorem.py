@@ -20,7 +20,7 @@ from typing import Any
 import lawscope as ls
 from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, label_outside, plain_axis, wrapped
-from lawscope.studies.panels import collect, presets, yes_or_no
+from lawscope.studies.panels import collect, each_median, presets, yes_or_no
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 
 K = 3
@@ -235,14 +235,15 @@ STUDY = Study(
             lambda share: share <= LEAST,
         ),
         Claim(
-            f"also with a constant negative β beside γ = {FAST}: at least 95 % at the last T",
+            f"with a constant negative β beside γ = {FAST} all classes are separable in at least "
+            "95 % of draws at the last T",
             "γ = ω(1/t), with no condition on β",
             collect("rows", LABEL, last("probability"), where=lambda r: r.get("breaks") == 1),
             lambda share: share >= MOST,
         ),
         Claim(
-            f"also with a constant positive β beside γ = {SLOW} and a general H: at most 5 % of "
-            "pairs at the last T",
+            f"with a constant positive β beside γ = {SLOW} and a general H at most 5 % of pairs "
+            "are separable at the last T",
             "γ = o(1/t), with no condition on β",
             collect(
                 "rows", LABEL, last("pairs"),
@@ -253,7 +254,8 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "Does the second part hold in the L-model (whose H is not symmetric) with β > 0?",
+            "Does the second part of the theorem (γ = o(1/t)) hold in the L-model, whose H is not "
+            "symmetric, with β > 0?",
             collect(
                 "rows", LABEL, last("pairs"),
                 where=lambda r: r.get("breaks") == 2 and r["kind"] == "L-model",
@@ -269,10 +271,9 @@ STUDY = Study(
             is_border,
         ),
         Question(
-            "How many samples a class does the second part need? Share of separable pairs late, "
-            "γ = 2/(t ln t)",
+            "What share of pairs is separable late where γ = 2/(t ln t), by samples a class?",
             collect("sizes", "n = {n}", "pairs"),
-            lambda found: ", ".join(f"{n}: {sum(v) / len(v):.2g}" for n, v in found.items()),
+            each_median(),
         ),
     ),
     figure=figure,

@@ -76,7 +76,7 @@ STUDY = Study(
             lambda r: r <= family.STRAIGHT,
         ),
         Claim(
-            "measured with next tokens the same network has no such line: r > −0.9",
+            "a masked model measured with next tokens has no straight line: r > −0.9",
             "tasks matter",
             collect("masked_by_next", "next token", "r"),
             lambda r: r > family.STRAIGHT,

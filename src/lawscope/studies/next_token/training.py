@@ -64,7 +64,7 @@ STUDY = Study(
     measure=measure,
     claims=(
         Claim(
-            "at the end PR falls by an equal factor per block: r ≤ −0.9",
+            "at the end of training PR falls by an equal factor per block: r ≤ −0.9",
             "straight lines",
             of_history(lambda h: h[-1]["r"]),
             lambda r: r <= family.STRAIGHT,
@@ -77,8 +77,8 @@ STUDY = Study(
             yes_or_no(lambda slope: slope > 0),
         ),
         Question(
-            "At the end, does PR certainly fall with depth (upper end of the 95 % interval of the "
-            "slope)?",
+            "At the end of training, does PR certainly fall with depth (upper end of the 95 % "
+            "interval of the slope)?",
             of_history(lambda h: h[-1]["interval"]["slope"][1]),
             yes_or_no(lambda slope: slope < 0),
         ),

@@ -130,14 +130,15 @@ STUDY = Study(
     measure=measure,
     claims=(
         Claim(
-            "the angle only falls as R grows: no step of the cosine is below −1e-9",
+            "the angle between minority classifiers only falls as R grows: no step of the cosine "
+            "is below −1e-9",
             "the angle becomes smaller as R increases",
             collect("curves", LABEL, lambda each: min(programs.steps(each["cosines"]))),
             lambda step: bool(step >= -programs.ROUNDING),
         ),
         Claim(
-            "the angle is gone from R₀ on: R₀ lies where the curve reaches cosine 1 (to 1e-6), its "
-            "ratio to that interval is 1",
+            "from R₀ on minority classifiers have no angle: R₀ lies where their cosine reaches 1 "
+            "(to 1e-6), its ratio to that interval is 1",
             "once R ≥ R₀ the angle becomes 0",
             collect("curves", LABEL, off_threshold),
             lambda ratio: bool(abs(ratio - 1) <= programs.ROUNDING),

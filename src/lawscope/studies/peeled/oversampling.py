@@ -92,19 +92,22 @@ STUDY = Study(
     measure=measure,
     claims=(
         Claim(
-            "the angle only grows with w_r: no step of the cosine is above 1e-9",
+            "the angle between minority classifiers only grows with w_r: no step of the cosine is "
+            "above 1e-9",
             "oversampling mitigates Minority Collapse",
             collect("curves", NAME, lambda each: max(programs.steps(each["cosines"]))),
             lambda step: bool(step <= programs.ROUNDING),
         ),
         Claim(
-            "one percent below w_r = R/R₀ there is no angle yet: 1 − cosine at most 1e-6",
+            "one percent below w_r = R/R₀ minority classifiers have no angle: 1 − cosine at most "
+            "1e-6",
             "the size of a minority class is in effect w_r·n_B",
             beside_threshold(0),
             lambda angle: bool(angle <= SAME),
         ),
         Claim(
-            "one percent above w_r = R/R₀ there is one: 1 − cosine more than 1e-6",
+            "one percent above w_r = R/R₀ minority classifiers have an angle: 1 − cosine more than "
+            "1e-6",
             "the size of a minority class is in effect w_r·n_B",
             beside_threshold(1),
             lambda angle: bool(angle > SAME),

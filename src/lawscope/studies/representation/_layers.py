@@ -19,6 +19,7 @@ SIDES = {"backward": "a", "forward": "b"}
 KINDS = ("RGA", "RWA", "GWA")
 RELATIONS = tuple(f"{side} {kind}" for side in SIDES for kind in KINDS)
 AT_ONCE = 500
+NO_PHASE = "no phase"
 
 
 def measure_layers(
@@ -63,6 +64,11 @@ def numbers_of(layer: LayerAlignment) -> Numbers:
             },
         }
     )  # fmt: skip
+
+
+def name_phase(phase: str | None) -> str:
+    """Return a phase of Table 1 in words; most have a number, two have a name."""
+    return NO_PHASE if not phase else f"phase {phase}" if phase.isdigit() else phase
 
 
 def split_network(network: nn.Module, name: str) -> tuple[nn.Sequential, nn.Sequential]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from lawscope.formatting import fixed
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import brief, collect, group_by, medians, middle, presets, yes_or_no
+from lawscope.studies.panels import collect, group_by, medians, middle, presets
 from lawscope.studies.plan import Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
@@ -127,6 +127,24 @@ def canonical(numbers: Numbers) -> dict[str, list[int]]:
     return found
 
 
+def name_where(found: dict[str, list[Any]], none: str) -> str:
+    """Name the panels in which something is so, in how many seeds; or say that there are none."""
+    held = {name: sum(map(bool, values)) for name, values in found.items()}
+    return (
+        "; ".join(
+            f"{name} ({count} of {len(found[name])} seeds)" for name, count in held.items() if count
+        )
+        or none
+    )
+
+
+def name_rising(found: dict[str, list[float]]) -> str:
+    """Name the alignments that rise, or say that all do."""
+    rising = {name: [value > 0 for value in values] for name, values in found.items()}
+    all_rise = all(all(each) for each in rising.values())
+    return f"all {len(rising)}" if all_rise else name_where(rising, "none")
+
+
 def table(numbers: Numbers) -> list[list[str]]:
     """Return raw alignments with their null, before and after training, median over seeds."""
     rows = [["network", "layer", "", *RELATIONS]]
@@ -184,7 +202,7 @@ STUDY = Study(
     claims=(
         Claim(
             "in both fully connected layers of the residual network every alignment is more than 5 "
-            "deviations above its null (how many)",
+            "deviations above its null (number of deviations)",
             "all six relations hold significantly across two fully connected layers",
             deviations,
             lambda above: above > DEVIATIONS,
@@ -217,11 +235,9 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "Do all six alignments certainly hold (excess above 0.1) in a layer? (share of seeds)",
+            "In which layers do all six alignments certainly hold (excess above 0.1)?",
             canonical,
-            lambda found: "no" if not any(v for each in found.values() for v in each) else brief(
-                {k: sum(v) / len(v) for k, v in found.items() if any(v)}
-            ),
+            lambda found: name_where(found, "in none"),
         ),
         Question(
             "Without decay, how large is the cosine of −E[g_b h_bᵀ] and WWᵀ?",
@@ -236,7 +252,7 @@ STUDY = Study(
         Question(
             "Which alignments of hidden layers rise without decay?",
             change(head=False, where=lambda kind: kind == NO_DECAY),
-            yes_or_no(lambda difference: difference > 0),
+            name_rising,
         ),
     ),
     figure=figure,

@@ -20,7 +20,7 @@ from lawscope.formatting import number
 from lawscope.lazy import np, torch
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, plain_axis
-from lawscope.studies.panels import collect, medians, middle, presets, yes_or_no
+from lawscope.studies.panels import collect, each_median, medians, middle, presets, yes_or_no
 from lawscope.studies.representation import _networks as networks
 from lawscope.studies.representation._descent import Batches, begin
 from lawscope.studies.representation._networks import RELU, TANH
@@ -301,7 +301,7 @@ STUDY = Study(
         Question(
             "With unit noise, ⟨ξξ⟩ = δ, how large is D/(μ⟨x²⟩)?",
             of_particles("talk"),
-            lambda found: "; ".join(f"{middle(v):.3f} at {k}" for k, v in found.items()),
+            each_median(),
         ),
         Question(
             "How large is the noise ηE[FFᵀ] beside 2λZ?", of_layers("noise"), medians,
@@ -315,20 +315,22 @@ STUDY = Study(
             "What is left of Theorem 1, averaged over time?", both_sides(""), medians,
         ),
         Question(
-            "And near a local minimum?", both_sides("end_"), medians,
+            "What is left of Theorem 1 near a local minimum?", both_sides("end_"), medians,
         ),
         Question(
             "Near a local minimum, how large is |∇ℓ + λW|/|λW|?", of_layers("gradient"), medians,
         ),
         Question(
-            "Is E[g_b h_bᵀ] aligned with WWᵀ at that instant (cosine at least 0.95)?",
+            "Near a local minimum, is E[g_b h_bᵀ] aligned with WWᵀ (cosine at least 0.95)?",
             of_layers("end_cosine"),
             yes_or_no(lambda cosine: cosine >= ALIGNED),
         ),
         Question(
-            "Which alignments are the weakest near a local minimum?",
+            "Which alignments are the weakest near a local minimum, in how many layers?",
             weakest,
-            lambda found: ", ".join(f"{name} ({count})" for name, count in found.items()),
+            lambda found: ", ".join(
+                f"{name} in {count} of {sum(found.values())}" for name, count in found.items()
+            ),
         ),
     ),
     checks=(

@@ -24,12 +24,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lawscope.formatting import fixed
+from lawscope.formatting import fixed, signed
 from lawscope.lazy import Tensor, nn, torch
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import (
     collect,
+    each_median,
     group_by,
     medians,
     middle,
@@ -313,21 +314,20 @@ def predict(use: Callable[[Any], float], within: bool) -> Callable[[Numbers], di
     return read
 
 
-def accuracies(numbers: Numbers) -> dict[str, list[float]]:
-    """Return the test accuracy without and with decay 0.01 in percent, the mean over seeds."""
+def cost_of_decay(numbers: Numbers) -> dict[str, list[float]]:
+    """Return the test accuracy without decay less that with decay 0.01, in percentage points."""
     found = {}
     for kind, own in group_by(numbers["rows"], "kind").items():
         if not {NONE, STRONG} <= {row["decay"] for row in own}:
             raise NotTried("this preset lacks one of the decays")
-        found[kind] = [
-            100 * networks.average([r for r in own if r["decay"] == d], "test_accuracy")
-            for d in (NONE, STRONG)
-        ]
+        right = {(row["decay"], row["seed"]): row["test_accuracy"] for row in own}
+        seeds = dict.fromkeys(row["seed"] for row in own)
+        found[kind] = [100 * (right[NONE, seed] - right[STRONG, seed]) for seed in seeds]
     return found
 
 
 def write_correlations(found: dict[str, float]) -> str:
-    return "; ".join(f"{name} {value:+.2f}" for name, value in found.items())
+    return "; ".join(f"{name}: {signed(value, 2)}" for name, value in found.items())
 
 
 def table(numbers: Numbers) -> list[list[str]]:
@@ -420,14 +420,15 @@ STUDY = Study(
             lambda alignment: alignment >= 0.9,
         ),
         Claim(
-            "neural feature ansatz: the excess of WᵀW with E[∇ℓ∇ℓᵀ] is above 0.3 in hidden layers "
-            "with decay 0.01",
+            "neural feature ansatz of the talk: the excess of WᵀW with E[∇ℓ∇ℓᵀ] is above 0.3 in "
+            "hidden layers with decay 0.01",
             "during the training of fully connected networks WᵀW ∝ E[∇_{h_a}ℓ ∇_{h_a}ℓᵀ]",
             of_hidden("nfa_loss", with_decay(STRONG)),
             lambda excess: excess > 0.3,
         ),
         Claim(
-            "of outputs, as in the literature, too",
+            "neural feature ansatz of the literature: the excess of WᵀW with the same moment of "
+            "the outputs' gradients is above 0.3 in hidden layers with decay 0.01",
             "during the training of fully connected networks",
             of_hidden("nfa_output", with_decay(STRONG)),
             lambda excess: excess > 0.3,
@@ -442,16 +443,18 @@ STUDY = Study(
             ),
             lambda above: above > 0,
             figure="Table 1, CU",
+            each="layers",
         ),
         Claim(
             "neuron variation is aligned with its importance: a move along the first eighth of the "
-            "eigenvectors of H_b costs more than 1.5 random ones",
+            "eigenvectors of H_b costs more than 1.5 times what a random one does",
             "neuron variation is aligned with its importance",
             of_hidden("important"),
             lambda ratio: ratio > 1.5,
         ),
         Claim(
-            "and one along the last eighth less than 0.8",
+            "a move along the last eighth of the eigenvectors of H_b, in which neurons vary least, "
+            "costs less than 0.8 times what a random one does",
             "robust to perturbations",
             of_hidden("unimportant"),
             lambda ratio: ratio < 0.8,
@@ -462,6 +465,7 @@ STUDY = Study(
             "representation is fully compact",
             of_hidden(lambda row: row["fewest_H"] / row["fewest_random"]),
             lambda ratio: ratio < 0.5,
+            each="layers",
         ),
         Claim(
             "invertible: with decay 0.01 cWᵀh_b gives back h_a with less than half of the error of "
@@ -495,12 +499,13 @@ STUDY = Study(
             medians,
         ),
         Question(
-            "And the same alignment of raw moments?",
+            "How large is the alignment of H_a and WᵀW at collapse, of raw moments?",
             of_collapse(lambda row: row["raw"]["backward RWA"], "raw"),
             medians,
         ),
         Question(
-            "Which of the six hold there, of centred moments (excess, smallest over seeds)?",
+            "How large are all six alignments at collapse, of centred moments? (excess, smallest "
+            "over seeds)",
             lambda numbers: {
                 relation: min(
                     row["excess"][relation] for row in numbers["collapse"]
@@ -512,12 +517,13 @@ STUDY = Study(
             write_correlations,
         ),
         Question(
-            "How large is the ansatz of outputs without decay?",
+            "Without decay, how large is the excess of WᵀW with gradients of the outputs?",
             of_hidden("nfa_output", with_decay(NONE)),
             medians,
         ),
         Question(
-            "And that of the loss?", of_hidden("nfa_loss", with_decay(NONE)), medians,
+            "Without decay, how large is the excess of WᵀW with gradients of the loss?",
+            of_hidden("nfa_loss", with_decay(NONE)), medians,
         ),
         Question(
             "How invertible are layers without decay?",
@@ -525,7 +531,7 @@ STUDY = Study(
             medians,
         ),
         Question(
-            "Before training: cost along the first eighth over random?",
+            "Before training, what does a move along the first eighth cost, over a random one?",
             of_hidden("important", trained=False),
             medians,
         ),
@@ -536,7 +542,7 @@ STUDY = Study(
         ),
         *(
             Question(
-                f"Does alignment predict it? Rank correlation with {what}, {how}",
+                f"How well does alignment predict {what}? Rank correlation, {how}",
                 predict(use, within),
                 write_correlations,
             )
@@ -548,12 +554,12 @@ STUDY = Study(
                 ),
                 ("invertibility", lambda row: row["invertible"]),
             )
-            for how, within in (("over all", False), ("within kind and decay", True))
+            for how, within in (("over all layers", False), ("within kind and decay", True))
         ),
         Question(
-            "What does decay 0.01 cost in test accuracy?",
-            accuracies,
-            lambda found: "; ".join(f"{k} {v[1] - v[0]:+.1f} points" for k, v in found.items()),
+            "What does decay 0.01 cost in test accuracy? (percentage points)",
+            cost_of_decay,
+            each_median(lambda points: f"{fixed(points, 1)} points"),
         ),
     ),
     figure=figure,

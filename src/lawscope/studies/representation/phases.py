@@ -18,14 +18,14 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
-from lawscope.formatting import fixed
+from lawscope.formatting import fixed, many
 from lawscope.lazy import np
 from lawscope.studies.figures import COLOURS, grid, plain_axis
 from lawscope.studies.panels import collect, presets
 from lawscope.studies.plan import Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
-from lawscope.studies.representation._layers import RELATIONS
+from lawscope.studies.representation._layers import RELATIONS, name_phase
 from lawscope.studies.representation._networks import FULLY_CONNECTED, HIDDEN, RELU, RESIDUAL, TANH
 from lawscope.studies.study import Check, Claim, Figure, Lab, Numbers, Question, Study
 
@@ -174,15 +174,19 @@ def count(trained: bool) -> Callable[[Numbers], dict[str, int]]:
 
     def read(numbers: Numbers) -> dict[str, int]:
         own = [row for row in numbers["layers"] if row["trained"] == trained]
-        return dict(Counter(row["phase"] or "no phase" for row in own))
+        return dict(Counter(name_phase(row["phase"]) for row in own))
 
     return read
 
 
+def label(row: Any) -> str:
+    return name_phase(row["phase"])
+
+
 def write_counts(found: dict[str, int]) -> str:
     """Write counts of labels, the most frequent first."""
-    ordered = sorted(found.items(), key=lambda item: -item[1])
-    return ", ".join(f"{number} {name}" for name, number in ordered)
+    (name, most), *rest = sorted(found.items(), key=lambda item: -item[1])
+    return "; ".join([f"{name}: {many(most, 'layer')}", *(f"{name}: {n}" for name, n in rest)])
 
 
 def table(numbers: Numbers) -> list[list[str]]:
@@ -236,7 +240,7 @@ STUDY = Study(
             "on synthetic layers of phases 4 to 9 and of the backward and the forward CRH "
             "exponents are those of the table (largest difference)",
             "the reciprocal polynomial relations of Table 1",
-            collect("synthetic", "{phase}", "error"),
+            collect("synthetic", label, "error"),
             lambda error: error <= EXACT,
             figure="Table 1",
             exact=True,
@@ -245,7 +249,7 @@ STUDY = Study(
             "phases 1, 2 and 3 are possible only where Z is a multiple of a projection (spread of "
             "ln z)",
             "H̃⁰ ∝ Z̃ ∝ G̃⁰ in phases 1, 2, 3",
-            collect("flat", "{phase}", "spread"),
+            collect("flat", label, "spread"),
             lambda spread: spread <= EXACT,
             figure="Table 1",
             exact=True,
@@ -259,7 +263,7 @@ STUDY = Study(
             exact=True,
         ),
         Claim(
-            "one of each side and any further one give all six (smallest cosine)",
+            "one alignment of each side and any further one give all six (smallest cosine)",
             "if (any) one more relation holds, then all six alignments hold",
             of_theorem("smallest", lambda row: len(row["relations"]) == 3 and row["two_sides"]),
             lambda cosine: cosine >= 1 - EQUAL,
@@ -267,7 +271,8 @@ STUDY = Study(
             exact=True,
         ),
         Claim(
-            "all six make H, G and Z multiples of a projection (spread of their spectra)",
+            "all six alignments make H, G and Z multiples of a projection (spread of their "
+            "spectra)",
             "E[hhᵀ] ∝ E[ggᵀ] ∝ Z ∝ P, where P is an orthogonal projection matrix",
             of_theorem("unevenness", lambda row: len(row["relations"]) == 3 and row["two_sides"]),
             lambda spread: spread <= EXACT,
@@ -284,12 +289,12 @@ STUDY = Study(
     ),
     questions=(
         Question("Which phases are layers of trained networks in?", count(True), write_counts),
-        Question("And before training?", count(False), write_counts),
+        Question("Before training, which phases are layers in?", count(False), write_counts),
         Question(
             "Which phases are nearest to layers without one?",
             lambda numbers: dict(
                 Counter(
-                    row["nearest"] for row in numbers["layers"]
+                    name_phase(row["nearest"]) for row in numbers["layers"]
                     if row["trained"] and not row["phase"] and row["nearest"]
                 )
             ),
@@ -299,7 +304,7 @@ STUDY = Study(
     checks=(
         Check(
             "synthetic layers of every phase with a slope get its name",
-            collect("synthetic", "{phase}", lambda row: int(row["label"] == row["phase"])),
+            collect("synthetic", label, lambda row: int(row["label"] == row["phase"])),
             lambda right: right == 1,
         ),
         Check(

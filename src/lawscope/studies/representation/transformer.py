@@ -21,12 +21,13 @@ from collections.abc import Callable
 from typing import Any
 
 import lawscope as ls
-from lawscope.formatting import fixed
+from lawscope.formatting import fixed, signed
 from lawscope.lazy import Tensor, nn
 from lawscope.studies.datasets import TextData
 from lawscope.studies.figures import COLOURS, grid, label_outside, plain_axis
 from lawscope.studies.panels import (
     collect,
+    each_median,
     medians,
     middle,
     presets,
@@ -37,12 +38,13 @@ from lawscope.studies.panels import (
 from lawscope.studies.plan import LanguageModelling, Network, Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
-from lawscope.studies.representation._layers import RELATIONS
+from lawscope.studies.representation._layers import NO_PHASE, RELATIONS, name_phase
 from lawscope.studies.representation._networks import HIDDEN, RELU
 from lawscope.studies.study import Claim, Figure, Lab, Numbers, Question, Study
 from lawscope.training.recipe import Recipe
 
 HEADS = ("q", "k", "v")
+WORDS = dict(zip(HEADS, ("queries", "keys", "values"), strict=True))
 PARTS = {"project": "attention out", "feed.0": "feed-forward in", "feed.2": "feed-forward out"}
 MODULES = (*HEADS, *PARTS.values())
 # Layer → exponent of the talk; all further ones have 1.
@@ -233,18 +235,38 @@ def tally(name: Callable[[Any], str]) -> Callable[[Numbers], dict[str, dict[str,
 
 
 def write_tally(found: dict[str, dict[str, int]]) -> str:
+    """Write how often each name occurs in every module, or that no head and no layer has one."""
+    total = sum(sum(names.values()) for names in found.values())
+    if all(set(names) == {NO_PHASE} for names in found.values()):
+        return f"none of {total}"
+
+    def share(name: str, names: dict[str, int]) -> str:
+        count, of = names[name], sum(names.values())
+        return f"{name} in {f'all {of}' if count == of else f'{count} of {of}'}"
+
     return "; ".join(
-        f"{module} {', '.join(f'{name} ({count})' for name, count in names.items())}"
+        f"{module}: {', '.join(share(name, names) for name in names)}"
         for module, names in found.items()
     )
 
 
-def write_modules(measured: dict[str, list[Any]]) -> str:
-    """Write the medians of every module, from the first layer to the last."""
-    found: dict[str, list[str]] = {}
+def write_ranges(measured: dict[str, list[Any]]) -> str:
+    """Write between which ends the medians of layers lie: in heads together, and elsewhere.
+
+    Where there are only heads: in each kind of them.
+    """
+    found: dict[str, list[float]] = {}
     for label, values in measured.items():
-        found.setdefault(label.rpartition(", layer ")[0], []).append(fixed(middle(values), 2))
-    return "; ".join(f"{module} {' '.join(values)}" for module, values in found.items())
+        found.setdefault(label.rpartition(", layer ")[0], []).append(middle(values))
+    heads = [value for name in HEADS for value in found.get(name, ())]
+    others = [value for name in found if name not in HEADS for value in found[name]]
+    groups = {f"in {WORDS[name]}": found[name] for name in HEADS if name in found}
+    if others:
+        groups = {"in queries, keys and values": heads, "elsewhere": others}
+    return "; ".join(
+        f"{' to '.join(dict.fromkeys(fixed(end, 1) for end in (min(ends), max(ends))))} {where}"
+        for where, ends in groups.items()
+    )
 
 
 def table(numbers: Numbers) -> list[list[str]]:
@@ -356,47 +378,52 @@ STUDY = Study(
             figure="figure 3",
         ),
         Claim(
-            "so do those of hidden layers of fully connected networks",
+            "in hidden layers of fully connected networks sorted eigenvalues of H_b and G_b make a "
+            "line: R² at least 0.9",
             "see section C.8 for fully connected nets",
             of_dense("sorted_r2"),
             lambda r2: r2 >= STRAIGHT,
             figure="section C.8",
+            each="layers",
         ),
     ),
     questions=(
         Question(
             "What is α of sorted eigenvalues, from the first layer to the last?",
-            at(-1, "sorted_exponent", lambda row: True), write_modules,
+            at(-1, "sorted_exponent", lambda row: True), write_ranges,
         ),
         Question(
             "Is R² of sorted eigenvalues at least 0.9 before training?",
-            at(0, "sorted_r2", lambda row: True, "{module}"), yes_or_no(lambda r2: r2 >= STRAIGHT),
+            at(0, "sorted_r2", lambda row: True, "{module}"),
+            yes_or_no(lambda r2: r2 >= STRAIGHT, "cases"),
         ),
         Question(
             "Is there a matched law (H in the eigenvectors of G: R² at least 0.8)?",
-            at(-1, "in_g_r2", lambda row: True, "{module}"), yes_or_no(lambda r2: r2 >= MATCHED),
+            at(-1, "in_g_r2", lambda row: True, "{module}"),
+            yes_or_no(lambda r2: r2 >= MATCHED, "cases"),
         ),
         Question(
-            "How large is that R² before training?",
+            "How large is R² of the matched law before training?",
             at(0, "in_g_r2", lambda row: True, "{module}"), medians,
         ),
         Question(
-            "What is its α?", at(-1, "in_g_exponent", lambda row: True), write_modules,
+            "What is α of H in the eigenvectors of G?",
+            at(-1, "in_g_exponent", lambda row: True), write_ranges,
         ),
         Question(
-            "And α of G in the eigenvectors of H?", at(-1, "in_h_exponent", lambda row: True),
-            write_modules,
+            "What is α of G in the eigenvectors of H?", at(-1, "in_h_exponent", lambda row: True),
+            write_ranges,
         ),
         Question(
-            "Does α of sorted eigenvalues fall with depth (rank correlation with the layer)?",
+            "How does α of sorted eigenvalues change with depth? (rank correlation with the layer)",
             trend,
-            lambda found: "; ".join(f"{k} {middle(v):+.2f}" for k, v in found.items()),
+            each_median(lambda value: signed(value, 2)),
         ),
         Question(
             "How far do sorted exponents still move in the last two fifths of training?",
             moved,
             lambda found: "; ".join(
-                f"{module} at most " + fixed(
+                f"{module}: at most " + fixed(
                     max(abs(middle(v)) for k, v in found.items() if k.startswith(f"{module},")), 2
                 )
                 for module in MODULES
@@ -404,36 +431,39 @@ STUDY = Study(
         ),
         Question(
             "Which heads and layers are in a phase of Table 1?",
-            tally(lambda row: row["phase"] or "none"),
+            tally(lambda row: name_phase(row["phase"])),
             write_tally,
         ),
         Question(
-            "Which phase is nearest to those without one?",
-            tally(lambda row: row["nearest"] or "none"),
+            "Which phase is nearest to heads and layers without one?",
+            tally(lambda row: name_phase(row["nearest"])),
             write_tally,
         ),
         Question(
             "How large are the three forward alignments of heads (the smallest, raw)?",
             at(-1, "forward"),
-            write_modules,
+            write_ranges,
         ),
         Question(
-            "And over random rotations (the smallest excess)?",
+            "How far are the three forward alignments of heads above random rotations (the "
+            "smallest excess)?",
             at(-1, "forward_excess"),
-            write_modules,
+            write_ranges,
         ),
         Question(
             "How large are the three backward alignments of heads (the smallest, raw)?",
             at(-1, "backward"),
-            write_modules,
+            write_ranges,
         ),
         Question(
             "In fully connected nets, is R² of sorted eigenvalues at least 0.9 before training?",
-            of_dense("sorted_r2", trained=False), yes_or_no(lambda r2: r2 >= STRAIGHT),
+            of_dense("sorted_r2", trained=False),
+            yes_or_no(lambda r2: r2 >= STRAIGHT, "layers"),
         ),
         Question(
-            "And a matched law after it (H in the eigenvectors of G: R² at least 0.8)?",
-            of_dense("in_g_r2"), yes_or_no(lambda r2: r2 >= MATCHED),
+            "In fully connected nets, is there a matched law (H in the eigenvectors of G: R² at "
+            "least 0.8)?",
+            of_dense("in_g_r2"), yes_or_no(lambda r2: r2 >= MATCHED, "layers"),
         ),
         Question(
             "How good are the language models (test accuracy of the next token)?",

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lawscope.formatting import fixed
+from lawscope.formatting import fixed, signed
 from lawscope.studies.figures import COLOURS, draw_seeds, grid, plain_axis
-from lawscope.studies.panels import collect, group_by, middle, presets
+from lawscope.studies.panels import collect, each_median, group_by, middle, presets
 from lawscope.studies.plan import Training
 from lawscope.studies.representation import _layers as layers
 from lawscope.studies.representation import _networks as networks
@@ -28,6 +28,10 @@ from lawscope.training.loop import evaluate
 
 STEPS, LOSS = "equal steps", "equal loss"
 COMPARISONS = (STEPS, LOSS)
+EMERGES = (
+    "the fluctuation–dissipation theorem leads to the emergence of the canonical representation, "
+    "where weights, representation and gradients are all aligned"
+)
 SETTINGS: dict[str, Any] = {
     **networks.PAPER, "decays": networks.DECAYS, "batches": [4, BATCH, 128],
 }  # fmt: skip
@@ -199,8 +203,8 @@ STUDY = Study(
         ),
         *(
             Claim(
-                f"it is lower in the smallest batches, with the most noise, than in the largest, "
-                f"at {how}",
+                f"the 99 % rank of H_b is lower in the smallest batches, with the most noise, than "
+                f"in the largest, at {how}",
                 "noise: compact representations",
                 compare("rank99", "batch", how),
                 lambda difference: difference < 0,
@@ -211,8 +215,7 @@ STUDY = Study(
             Claim(
                 f"the mean excess of the six alignments is higher with the largest decay than "
                 f"without, at {how}",
-                "the fluctuation–dissipation theorem leads to the emergence of the canonical "
-                "representation, where weights, representation and gradients are all aligned",
+                EMERGES,
                 compare("mean", "decay", how),
                 lambda difference: difference > 0,
             )
@@ -220,8 +223,9 @@ STUDY = Study(
         ),
         *(
             Claim(
-                f"it is higher in the smallest batches than in the largest, at {how}",
-                "the same, of fluctuations",
+                f"the mean excess of the six alignments is higher in the smallest batches than in "
+                f"the largest, at {how}",
+                EMERGES,
                 compare("mean", "batch", how),
                 lambda difference: difference > 0,
             )
@@ -232,7 +236,7 @@ STUDY = Study(
         Question(
             "By how much does test accuracy change with the largest decay, at equal steps?",
             compare("test_accuracy", "decay", STEPS),
-            lambda found: "; ".join(f"{k} {100 * middle(v):+.1f} points" for k, v in found.items()),
+            each_median(lambda change: f"{signed(100 * change, 1)} points"),
         ),
         Question(
             "How far apart are the losses compared at equal loss (largest over smallest)?",
@@ -243,7 +247,7 @@ STUDY = Study(
             Question(
                 f"By how much does each alignment change with the largest decay, at {how}?",
                 of_each("decay", how),
-                lambda found: "; ".join(f"{k} {middle(v):+.2f}" for k, v in found.items()),
+                each_median(lambda change: signed(change, 2)),
             )
             for how in COMPARISONS
         ),

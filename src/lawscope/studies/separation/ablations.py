@@ -53,7 +53,8 @@ STUDY = family.he_su_study(
     measure=lambda lab: {each: choice(lab, candidates(lab.settings, each)) for each in VARIANTS},
     claims=(
         Claim(
-            f"in the linear network, fitting or not, r is higher by {ABSENT} or more",
+            f"in the linear network, fitting or not, r is higher than in the plain one by {ABSENT} "
+            "or more",
             "the nonlinearity is vital to the law",
             family.between("r, linear − plain", "r", sub, "linear", "plain", fitting=False),
             lambda difference: difference >= ABSENT,
@@ -68,8 +69,8 @@ STUDY = family.he_su_study(
     ),
     questions=(
         Question(
-            f"Without BatchNorm, tried in the authors' repository: does the network fit, with r "
-            f"higher by {ABSENT} or more?",
+            f"Without BatchNorm, tried in the authors' repository: does the network fit, with an r "
+            f"higher than the plain one's by {ABSENT} or more?",
             family.between(f"r, {BARE} − plain", "r", sub, BARE, "plain"),
             yes_or_no(lambda difference: difference >= ABSENT),
         ),

@@ -181,12 +181,14 @@ STUDY = he_su_study(
             brief,
         ),
         Question(
-            "Which is the smallest depth within one standard error of it, the best depth here?",
+            "Which is the best depth: the smallest whose final D is within one standard error of "
+            "the lowest?",
             best_depths,
             brief,
         ),
         Question(
-            "Is the order the same when the learning rate is chosen by the lowest final D?",
+            "Is the order of best depths the same when the learning rate is chosen by the lowest "
+            "final D?",
             lambda numbers: steps(numbers, "best_by_lowest"),
             yes_or_no(lambda more: more >= 0),
         ),

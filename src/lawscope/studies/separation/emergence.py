@@ -110,7 +110,7 @@ def lead_over_merging(numbers: Numbers) -> dict[str, list[int | None]]:
         if merged:
             found.append(None if law is None else merged[0] - law)
     if not found:
-        raise NotTried(f"in none of these networks the minority merges (cosine ≥ {MERGED})")
+        raise NotTried(f"the minority merges in none of these networks (cosine ≥ {MERGED})")
     return {"epochs between": found}
 
 
@@ -169,7 +169,7 @@ STUDY = he_su_study(
             lambda r: r <= STRAIGHT,
         ),
         Claim(
-            "after that ρ falls until the end",
+            "once the law has emerged, ρ falls until the end",
             "after that the decay ratio is decreased along the training process",
             collect("networks", "change of ρ", rho_after_law),
             lambda change: change < 0,

@@ -91,7 +91,8 @@ STUDY = family.he_su_study(
             lambda r: r <= -0.98,
         ),
         Claim(
-            "the half-life is larger than on balanced data (ratio above 1) at every depth",
+            "on imbalanced data the half-life is larger than on balanced data (ratio above 1) at "
+            "every depth",
             "the half-life is significantly larger than in the balanced case",
             family.versus(CELL, "half_life", truediv, {}, {"classes": "balanced"}),
             lambda ratio: ratio > 1,

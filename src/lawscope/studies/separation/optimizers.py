@@ -23,7 +23,7 @@ from lawscope.studies.separation._family import (
     near_taken,
     versus,
 )
-from lawscope.studies.study import Claim, Question
+from lawscope.studies.study import Claim, NotTried, Numbers, Question
 from lawscope.training.recipe import Recipe
 
 LITTLE = {"sgd": [0.1], "momentum": [0.03, 0.1], "adam": [1e-3]}
@@ -53,6 +53,14 @@ def order_factor(row: Row) -> float | None:
     """Return the largest final D over the smallest, of the orders a network was measured in."""
     last = [order["last"] for order in row.get("orders", ())]
     return max(last) / min(last) if last else None
+
+
+def order_factors(numbers: Numbers) -> dict[str, list[float | None]]:
+    """Return by how much the order of the samples moves the final D, by panel."""
+    found = chosen(label, order_factor, fitting=False)(numbers)
+    if not any(value for values in found.values() for value in values):
+        raise NotTried("measured in one order only")
+    return found
 
 
 STUDY = he_su_study(
@@ -98,7 +106,7 @@ STUDY = he_su_study(
         Question(
             "By which factor does the order of the samples alone move the final D (largest over "
             "smallest of three orders)?",
-            chosen(label, order_factor, fitting=False),
+            order_factors,
             medians,
         ),
     ),

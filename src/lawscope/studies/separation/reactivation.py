@@ -82,13 +82,14 @@ STUDY = he_su_study(
             lambda excess: excess <= 0,
         ),
         Claim(
-            "fine-tuning makes the line straighter: at the learning rate of before r is lower",
+            "fine-tuning with the earlier learning rate makes the line straighter (r lower)",
             "reactivate the law",
             straightened,
             lambda difference: difference < 0,
         ),
         Claim(
-            "test accuracy of the straightest is not below that before",
+            "test accuracy of the straightest fine-tuned network is not below that before "
+            "fine-tuning",
             "about the same or better test performance",
             between("test accuracy after − before", "test_accuracy", sub, "after", "before"),
             lambda difference: difference >= 0,

@@ -52,7 +52,7 @@ STUDY = family.he_su_study(
             lambda r: r <= -0.98,
         ),
         Claim(
-            "the half-life with the most samples is larger than with 1000 (ratio above 1)",
+            "the half-life with the most samples is larger than with 1000 samples (ratio above 1)",
             "the half-life can be larger for larger datasets",
             family.versus("half-life, n = {samples} / 1000", "half_life", truediv, MOST, USUAL),
             lambda ratio: ratio > 1,

@@ -76,7 +76,7 @@ STUDY = he_su_study(
         Question(
             "How straight is the line on test data?",
             lambda numbers: by_panel([{"chosen": numbers["tested"]}], "r on test data", "r"),
-            panels.brief,
+            panels.medians,
         ),
     ),
     figure=figure,

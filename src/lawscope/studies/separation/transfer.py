@@ -155,8 +155,8 @@ STUDY = he_su_study(
     measure=measure,
     questions=(
         Question(
-            f"Does the share nearest to balance test within {WITHIN:.0%} of the best (accuracy "
-            "lost, mean over seeds)?",
+            f"Does the share nearest to balance test within {100 * WITHIN:g} % of the best "
+            "(accuracy lost, mean over seeds)?",
             by_arm(loss_of_balance),
             yes_or_no(lambda lost: lost <= WITHIN),
         ),

@@ -221,7 +221,8 @@ STUDY = Study(
             lambda share: share <= 0.25,
         ),
         Claim(
-            "UV: at most half of the ranks are left at such an accuracy",
+            "UV: at most half of the ranks are left at a test accuracy within 2 points of the best "
+            "plain network",
             "rotation symmetry → low rankness",
             best("low-rank", "rank"),
             lambda share: share <= 0.5,
@@ -229,19 +230,20 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "Do plain networks at such an accuracy have a quarter of small weights or more?",
+            "Do plain networks within 2 points of the best have a quarter of small weights or "
+            "more?",
             best("plain", "kept"),
             yes_or_no(lambda share: share <= 0.75),
         ),
         Question(
-            "And do they lose half of their ranks?",
+            "Do plain networks within 2 points of the best lose half of their ranks?",
             best("plain", "rank"),
             yes_or_no(lambda share: share <= 0.5),
         ),
         # Both asked after a look at the numbers.
         Question("What share of weights does u∘v keep within 5 points of the best plain network?",
                  best("sparse", "kept", 0.05), medians),
-        Question("What share of ranks does UV keep within 5 points?",
+        Question("What share of ranks does UV keep within 5 points of the best plain network?",
                  best("low-rank", "rank", 0.05), medians),
     ),
     figure=figure,

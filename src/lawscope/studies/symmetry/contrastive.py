@@ -293,7 +293,7 @@ STUDY = Study(
             "How many of 32 modes are above 0.001 of the largest?", by_decay("left"), medians
         ),
         Question(
-            "Without decay, are all 32?",
+            "Without decay, are all 32 modes above 0.001 of the largest?",
             collect("images", "{similarity}", "left", where=lambda row: row["decay"] == 0),
             yes_or_no(lambda left: left == 32),
         ),

@@ -92,7 +92,7 @@ def where(what: str, kind: str | None = None, **ends: float) -> Callable[[Number
 
 def positive(found: dict[str, list[float]]) -> str:
     return "; ".join(
-        f"{kind} {sum(value > 0 for value in values)} of {len(values)}"
+        f"{kind}: {sum(value > 0 for value in values)} of {len(values)}"
         for kind, values in found.items()
     )
 
@@ -144,7 +144,7 @@ STUDY = Study(
             exact=True,
         ),
         Claim(
-            "flip of a tanh unit: the same",
+            "flip of a tanh unit: the loss is even in s (oddness under 1e-6)",
             "1d projections are symmetric around the mirror surface",
             collect("mirrors", "{kind}", "oddness", where=where("flip", TANH, above=1e-4)),
             lambda oddness: oddness < EVEN,
@@ -162,11 +162,12 @@ STUDY = Study(
             collect("mirrors", "{kind}, decay {decay:g}", "c0",
                     where=where("exchange", above=DISTINCT)),
             lambda c0: c0 < 0,
+            each="pairs",
         ),
     ),
     questions=(
         Question(
-            "How odd is the loss when a ReLU unit is flipped, which is not a symmetry??",
+            "How odd is the loss when a ReLU unit is flipped, which is not a symmetry?",
             collect("mirrors", "{kind}", "oddness", where=where("flip", MLP, above=1e-4)),
             medians,
         ),

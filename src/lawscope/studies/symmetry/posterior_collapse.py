@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from lawscope.formatting import many
 from lawscope.lazy import Tensor, nn, np, torch
 from lawscope.studies.datasets import ImageData, samples_of
 from lawscope.studies.figures import COLOURS, label_outside, plain_axis, stacked
@@ -220,6 +221,10 @@ def read_network(lab: Lab, training: Training) -> tuple[Numbers, list[list[int]]
     return row, drawn
 
 
+def modes(row: Any) -> str:
+    return many(row["predicted"], "mode")
+
+
 def difference(row: Numbers) -> int:
     return abs(int(row["left"] - row["predicted"]))
 
@@ -250,8 +255,7 @@ def figure(numbers: Numbers) -> Figure:
         images = np.array(picture["pixels"]).reshape(-1, SIDE, SIDE)
         lines = [np.hstack(list(images[i : i + 2])) for i in range(0, len(images), 2)]
         axis.imshow(np.vstack(lines), cmap="gray", vmin=0, vmax=255)
-        words = f"β = {picture['beta']:.3g}\n{picture['predicted']} modes predicted"
-        axis.set_title(words, fontsize=8)
+        axis.set_title(f"β = {picture['beta']:.3g}\n{modes(picture)}", fontsize=8)
     return drawing
 
 
@@ -268,14 +272,14 @@ STUDY = Study(
             "linear β-VAE: as many modes are left as eigenvalues exceed βη² (difference of the "
             "counts)",
             "thresholds of each singular value",
-            collect("linear", "{predicted} modes", difference),
+            collect("linear", modes, difference),
             lambda count: count == 0,
             exact=True,
         ),
         Claim(
-            "their strengths are λ − βη² to 1 % of the largest eigenvalue",
+            "linear β-VAE: strengths of the modes are λ − βη² to 1 % of the largest eigenvalue",
             "thresholds of each singular value",
-            collect("linear", "{predicted} modes", "error"),
+            collect("linear", modes, "error"),
             lambda error: error <= 0.01,
             exact=True,
         ),
@@ -283,7 +287,7 @@ STUDY = Study(
             "small VAE: latent variables at work are as many as predicted, give or take one "
             "(difference)",
             "the number of modes left is estimated by the theoretical prediction",
-            collect("networks", "{predicted} modes", difference),
+            collect("networks", modes, difference),
             lambda count: count <= 1,
             figure="figure 3",
         ),
@@ -291,7 +295,7 @@ STUDY = Study(
             "small VAE: where no mode is predicted, decoded pictures do not differ (variance under "
             "0.01 of the data's)",
             "generated images lose diversity and variation as β increases",
-            collect("networks", "{predicted} modes", "diversity",
+            collect("networks", modes, "diversity",
                     where=lambda row: row["predicted"] == 0),
             lambda share: share < 0.01,
             figure="figure 3",
@@ -301,14 +305,14 @@ STUDY = Study(
         Question(
             "Small VAE: how varied are decoded pictures, as a share of the variance of the data?",
             collect(
-                "networks", "{predicted} modes", "diversity",
+                "networks", modes, "diversity",
                 where=lambda row: row["predicted"] > 1,
             ),
             medians,
         ),
         Question(
             "Small VAE: is a mode at work wherever one is predicted?",
-            collect("networks", "{predicted} modes", "left", where=lambda r: r["predicted"] > 0),
+            collect("networks", modes, "left", where=lambda r: r["predicted"] > 0),
             yes_or_no(lambda left: left > 0),
         ),
     ),

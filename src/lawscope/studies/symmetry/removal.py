@@ -181,19 +181,22 @@ STUDY = Study(
     measure=measure,
     claims=(
         Claim(
-            "the effective rank of the last hidden layer's weights is larger than with plain decay",
+            "with symmetry removed, the effective rank of the last hidden layer's weights W is "
+            "larger than with plain decay",
             "removing symmetry also removes the constraint",
             gain("W"),
             lambda difference: difference > 0,
         ),
         Claim(
-            "so is that of what was learned, W − θ₀",
+            "with symmetry removed, the effective rank of what was learned, W − θ₀, is larger than "
+            "that of W with plain decay",
             "removing symmetry also removes the constraint",
             gain("learned"),
             lambda difference: difference > 0,
         ),
         Claim(
-            "so is that of its activations",
+            "with symmetry removed, the effective rank of the last hidden layer's activations is "
+            "larger than with plain decay",
             "removing symmetry also removes the constraint",
             gain("activations", over="activations"),
             lambda difference: difference > 0,
@@ -201,7 +204,7 @@ STUDY = Study(
     ),
     questions=(
         Question(
-            "Are fewer units dead or copies than with plain decay?",
+            "With symmetry removed, are fewer units dead or copies than with plain decay?",
             lambda numbers: {
                 label: [a + b for a, b in zip(dead, copies, strict=True)]
                 for (label, dead), copies in zip(
@@ -213,7 +216,7 @@ STUDY = Study(
             yes_or_no(lambda difference: difference < 0),
         ),
         Question(
-            "Is test accuracy at least that of plain decay?",
+            "With symmetry removed, is test accuracy at least that of plain decay?",
             gain("test_accuracy", over="test_accuracy"),
             yes_or_no(lambda difference: difference >= 0),
         ),

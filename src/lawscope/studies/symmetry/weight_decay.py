@@ -202,13 +202,14 @@ STUDY = Study(
             lambda difference: difference > 0,
         ),
         Claim(
-            "the effective rank of the last hidden layer's activations is lower there",
+            "the effective rank of the last hidden layer's activations is lower at the largest "
+            "decay than at 0",
             "activation pattern of ResNet18: low rank",
             change("rank"),
             lambda difference: difference < 0,
         ),
         Claim(
-            "the share of copies (correlation above 0.99) is larger there",
+            "the share of copies (correlation above 0.99) is larger at the largest decay than at 0",
             "permutation symmetry → identical neurons",
             change("copies"),
             lambda difference: difference > 0,
@@ -223,7 +224,8 @@ STUDY = Study(
         ),
         *(
             Claim(
-                f"with decay 0.001 at least 30 % are, {side} the activation",
+                f"{side} the activation, with decay 0.001 at least 30 % of the last hidden layer's "
+                "units are in blocks (correlation above 0.9)",
                 "grouped into homogeneous blocks at weight decay 0.001",
                 at(TALK, f"blocks_{side}"),
                 lambda share: share >= COMMON,
