@@ -38,7 +38,7 @@ STUDY = family.he_su_study(
     title="Width 20, 100, 1000: 20 is too narrow, 100 does as well as 1000",
     source="He & Su 2023, figure 4",
     paper="width 20 does not separate well; 100 and 1000 end with about the same D",
-    minutes={"smoke": 0.1, "cpu": 50, "paper": 90},
+    minutes={"smoke": 0.1, "cpu": 35, "paper": 90},
     settings=family.adam_presets(
         {"depth": 8, "widths": [20, 100, 1000]},
         cpu={"near": True},
