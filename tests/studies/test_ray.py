@@ -85,7 +85,8 @@ def test_a_worker_lost_in_mid_training_is_retried(toys):
     assert outcome["status"] == "done"
     expected, *said = outcome["said"]
     assert expected.startswith("1 study at paper: about ")
-    assert said == ["A worker was lost; its job is begun again."]
+    # Without a terminal, and on a slow machine, lines on progress stand beside it.
+    assert said.count("A worker was lost; its job is begun again.") == 1
     assert outcome["heard"] >= 2
     assert len(list((toys / "store/entries").iterdir())) == 12
     assert (toys / "out/toy/slow.paper.json").exists()
