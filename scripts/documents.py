@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lawscope.formatting import MISSING
 from lawscope.studies.panels import brief
+from lawscope.studies.registry import find
 from lawscope.studies.result import StudyResult
 from lawscope.studies.study import AUTHORS, NETWORK, NOT_TRIED, PROTOCOLS, Judged
 
@@ -39,13 +40,18 @@ class Sentence:
     def __call__(self, result: StudyResult, protocol: str) -> Any:
         sentences = (*result.claims, *result.questions, *result.checks)
         (found,) = [each for each in sentences if each.text.startswith(self.begin)]
-        measured = found.columns[protocol].measured or {}
-        if not isinstance(measured, Mapping):
-            return measured
-        chosen = {name: values for name, values in measured.items() if self.panels in name}
+        chosen = self.choose(found.columns[protocol].measured or {})
+        if not isinstance(chosen, Mapping):
+            return chosen
         if self.by_panel:
             return {self._shorten(name): values for name, values in chosen.items()}
         return [one for values in chosen.values() for one in _as_list(values)]
+
+    def choose(self, measured: Any) -> Any:
+        """Return the panels taken, of what has panels."""
+        if not isinstance(measured, Mapping):
+            return measured
+        return {name: values for name, values in measured.items() if self.panels in name}
 
     def _shorten(self, name: str) -> str:
         """Leave out of a panel's name what all panels taken have in common."""
@@ -101,8 +107,22 @@ class Row:
         return found
 
     def verdict(self, result: StudyResult) -> str:
-        """Return the verdict where the number is that of a claim, or of a check."""
-        return "".join(sentence.verdict for sentence in self._judged(result))
+        """Return the verdict where the number is that of a claim, or of a check.
+
+        Of some panels of a claim it is the verdict on these.
+        """
+        judged = self._judged(result)
+        claims = {claim.text: claim for claim in find(result.name).claims}
+        if isinstance(self.value, Sentence) and self.value.panels:
+            of_panels = {each.text: self.value.choose(each.column.measured) for each in judged}
+            departure = result.departure or ""
+            return "".join(
+                replace(claims[text], value=lambda _, these=these: these)
+                .judge({}, result.preset, departure)
+                .verdict
+                for text, these in of_panels.items()
+            )
+        return "".join(sentence.verdict for sentence in judged)
 
     def _judged(self, result: StudyResult) -> list[Judged]:
         own = self.value.begin if isinstance(self.value, Sentence) else ""
