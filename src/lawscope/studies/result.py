@@ -146,7 +146,7 @@ class StudyResult(Result):
 
     def section(self) -> Section:
         """Return claims, questions and checks, each with its number; and the paper's table."""
-        study, unlike = find(self.name), self._unlike_today()
+        study = find(self.name)
         lists = {"claim": "verdict", "question": "answer", "check": ""}
         tables = [
             _table(title, last, sentences)
@@ -163,19 +163,24 @@ class StudyResult(Result):
             headline=self._outcome(),
             facts=self.facts,
             tables=tables if self.numbers and self.status != FAILED else (),
-            findings=[f"The paper: {study.paper} ({study.source})."]
-            + ([f"Departs from the paper: {self.departure}."] if self.departure else [])
-            + ([f"Settings unlike today's {self.preset}: {', '.join(unlike)}."] if unlike else []),
+            findings=self._findings(),
             warnings=warnings + ([self.why] if self.why and self.status == DONE else []),
             settings=describe_settings({**self.settings, **self.versions}),
         )
 
-    def _unlike_today(self) -> list[str]:
-        """Return the settings that are not those of the preset today."""
+    def _findings(self) -> list[str]:
+        """Say what the paper has, and where the run departs from it and from today's preset."""
+        study = find(self.name)
+        findings = [f"The paper: {study.paper} ({study.source})."]
+        if self.departure:
+            findings.append(f"Departs from the paper: {self.departure}.")
         ours, preset = (
-            to_json(each, DIGITS) for each in (self.settings, find(self.name).settings[self.preset])
+            to_json(each, DIGITS) for each in (self.settings, study.settings[self.preset])
         )
-        return [key for key in sorted({*ours, *preset}) if ours.get(key) != preset.get(key)]
+        if other := [key for key in sorted({*ours, *preset}) if ours.get(key) != preset.get(key)]:
+            names = ", ".join(other)
+            findings.append(f"Settings that differ from today's {self.preset} preset: {names}.")
+        return findings
 
     def __str__(self) -> str:
         return f"{self.name} ({self.preset}): {self._outcome()}"
