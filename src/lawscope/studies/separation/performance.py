@@ -119,7 +119,7 @@ STUDY = he_su_study(
     title="Is the law a sign of a good network? r and ρ against test accuracy",
     source="He & Su 2023, Training",
     paper="the emergence of this law is indicative of good model performance",
-    minutes={"smoke": 0.1, "cpu": 10, "paper": 22},
+    minutes={"smoke": 0.1, "cpu": 18, "paper": 18},
     settings={
         preset: {
             "optimizers": optimizers.STUDY.settings[preset],
