@@ -391,6 +391,8 @@ FANG_2021 = [
         "peeled/minority-angle", S("every program is certified")),
     Row("Class means and classifiers", "largest angle between the two, smallest over R (degrees)",
         "“no longer collapse”: above 0", "peeled/minority-angle", S("for every R > 1")),
+    Row("Illustration of Minority Collapse", "angles between classifiers", "a drawing",
+        why="the angles themselves are those of the next rows"),
     Row("A numerical surprise, 1", "steps of the cosine as R grows, the lowest", "not below 0",
         "peeled/minority-angle", S("the angle between minority")),
     Row("A numerical surprise, 2; Chen 2023", "R₀ over the R at which the cosine is 1", "1",
