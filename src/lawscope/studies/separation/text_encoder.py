@@ -42,8 +42,8 @@ PAPER = {
     "encoder": BERT, "depth": 12, "per_class": 500, "length": 64, "training": FINE_TUNING,
     "training_of_named": NAMED, "seeds": 1,
 }  # fmt: skip
-CPU = {"encoder": "", "depth": 6, "length": 32, "training": FROM_RANDOM}
-SMOKE = {**CPU, "encoder": None, "depth": 3, "per_class": 20}
+CPU = {"encoder": "", "depth": 6, "length": 32, "training": FROM_RANDOM, "seeds": 3}
+SMOKE = {**CPU, "encoder": None, "seeds": 1, "depth": 3, "per_class": 20}
 
 
 def encoder(settings: Settings) -> str:
@@ -124,7 +124,7 @@ STUDY = he_su_study(
     title="A BERT-like encoder on two-class sentences: is the law seen?",
     source="He & Su 2023, figure 14",
     paper="no law in BERT, neither with the first token nor with the mean of the tokens",
-    minutes={"smoke": 0.1, "cpu": 12, "paper": 180},
+    minutes={"smoke": 0.1, "cpu": 30, "paper": 180},
     settings=presets(PAPER, CPU, {**SMOKE, "training": {**FROM_RANDOM, "epochs": 1}}),
     departures={"cpu": "a small encoder from random weights, or the one named, instead of BERT"},
     plan=candidates,
