@@ -90,15 +90,28 @@ def find_outputs(lab: Lab, training: Training) -> list[str]:
     return [station.name for station in found.granularity("blocks") if station.place == "output"]
 
 
+def by_rate(panels: Sequence[Numbers]) -> list[Numbers]:
+    """Return one panel for each way of pooling and learning rate, with its networks, by seed."""
+    found: dict[tuple[str, float], Numbers] = {}
+    for panel in panels:
+        (row,) = panel["chosen"]
+        pooling = panel["pooling"]
+        found.setdefault((pooling, row["lr"]), {"pooling": pooling, "chosen": []})["chosen"].append(
+            row
+        )
+    return list(found.values())
+
+
 def label(panel: Row) -> str:
-    return f"{NAMES[panel['pooling']]}, seed {panel['chosen'][0]['seed']}"
+    return NAMES[panel["pooling"]]
 
 
 def rates(panels: Sequence[Numbers]) -> dict[str, list[Any]]:
-    """Return r by network, named by its learning rate too, whether it fits or not."""
+    """Return r by network, whether it fits or not."""
 
     def name(panel: Row) -> str:
-        return f"{label(panel)}, lr {panel['chosen'][0]['lr']:g}"
+        (row,) = panel["chosen"]
+        return f"{label(panel)}, seed {row['seed']}, lr {row['lr']:g}"
 
     return by_panel(panels, name, "r", fitting=False)
 
@@ -114,10 +127,10 @@ def pretrained(numbers: Numbers) -> dict[str, list[Any]]:
 
 
 def figure(numbers: Numbers) -> Figure:
-    """Draw one row of panels per way of pooling, one column per network."""
+    """Draw one row of panels per way of pooling, one column per learning rate."""
     whose = numbers["encoder"] or "a small encoder trained from random weights"
     title = f"Sentences of SST-2 in {whose}"
-    return law_figure(numbers["panels"], label, title, row="pooling", x="block index")
+    return law_figure(by_rate(numbers["panels"]), label, title, row="pooling", x="block index")
 
 
 STUDY = he_su_study(
