@@ -11,6 +11,9 @@ import numpy as np
 from PIL import Image
 
 from lawscope.studies.figures import COLOURS, FAINT, colours, draw, grid
+from lawscope.studies.registry import find
+from lawscope.studies.result import StudyResult
+from lawscope.studies.study import AUTHORS, Column, Judged
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,6 +23,23 @@ def test_tables_of_claims_are_rendered_from_the_kept_results(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "scripts")
     monkeypatch.setattr(sys, "argv", [script, "--check"])
     runpy.run_path(script, run_name="__main__")  # leaves with the sentence where one is not
+
+
+def test_a_row_of_some_panels_has_the_verdict_on_these(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    documents = importlib.import_module("documents")
+    name, measured = "separation/optimizers", {"SGD, 4 layers": [-0.999], "Adam, 4 layers": [-0.98]}
+    claim = find(name).claims[0]
+    judged = Judged(claim.text, {AUTHORS: Column(measured, "does not hold")})
+
+    def verdict(panels, departure):
+        result = StudyResult(name, "cpu", {}, {}, 1.0, "2024-05-01", (judged,), departure=departure)
+        value = documents.Sentence(claim.text, panels)
+        return documents.Row("", "", "", name, value).verdict(result)
+
+    found = [verdict(panels, "") for panels in ("", "SGD", "Adam")]
+    assert found == ["does not hold", "holds", "does not hold"]
+    assert verdict("Adam", "fewer rates") == "open"
 
 
 def test_small_pictures_keep_the_colours_of_lines(monkeypatch):

@@ -125,6 +125,14 @@ def test_bad_settings_are_sentences(toys, options, sentence):
         run("toy/quick", **{"preset": "smoke", "out": toys / "out", **options})
 
 
+def test_a_damaged_summary_is_said_before_anything_is_trained(toys):
+    (toys / "out").mkdir()
+    (toys / "out/toy.smoke.json").write_text("{")
+    with pytest.raises(LawscopeError, match=r"toy\.smoke\.json is not a readable result"):
+        run_many("toy", preset="smoke", jobs=1, out=toys / "out")
+    assert Store().entries() == []
+
+
 def test_an_unknown_study_is_a_sentence(toys):
     with pytest.raises(LawscopeError, match="did you mean toy/quick"):
         run("toy/quik")

@@ -104,7 +104,7 @@ def test_a_failed_study_is_said_the_others_go_on_and_the_code_is_1(
         (("run", "toy/quick", "--seeds", "0"), "--seeds 0 trains nothing; give at least 1"),
         (
             ("run", "peeled/balanced", "--seeds", "2"),
-            "draws nothing from a seed; leave out --seeds 2",
+            "has no seeds to choose; leave out --seeds 2",
         ),
         (("run", "toy/quick", "--jobs", "0"), "--jobs 0 trains nothing; give at least 1"),
         (("run", "toy/quick", "--data-dir", "no"), "no, given by --data-dir, is not a folder"),

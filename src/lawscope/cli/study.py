@@ -40,9 +40,7 @@ Place = Annotated[
 ]
 WhichPreset = Annotated[
     str | None,
-    typer.Option(
-        "--preset", help="smoke, cpu or paper; by default the latest that is no smoke run."
-    ),
+    typer.Option("--preset", help="smoke, cpu or paper; by default the latest, smoke runs last."),
 ]
 
 

@@ -327,7 +327,7 @@ def load_results(path: Path) -> list[StudyResult]:
         if result.name not in known or result.preset not in PRESETS:
             raise LawscopeError(
                 f"{path} is of {result.name} at {result.preset}, which this version of lawscope "
-                "does not have."
+                "does not have; name another file or folder."
             )
     return results
 

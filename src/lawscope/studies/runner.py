@@ -92,11 +92,14 @@ def run_many(
     check_place(on)
     seeds = seeds if seeds is None else whole_number("seeds", seeds, 1, "trains nothing")
     if seeds is not None and target in chosen and not find(target).settings[preset]["seeds"]:
-        raise LawscopeError(f"{target} draws nothing from a seed; leave out seeds={seeds}.")
+        raise LawscopeError(f"{target} has no seeds to choose; leave out seeds={seeds}.")
     jobs = jobs if jobs is None else whole_number("jobs", jobs, 1, "trains nothing")
     runner = Runner(Store(store), _check_writable(Path(out)), preset, seeds)
     for name in chosen:
         _check_writable(saved.result_file(out, name, preset).parent)
+        if target not in chosen:
+            # Results go into it: one that is damaged is said now, not after hours of training.
+            saved.load_results(saved.summary_file(out, name, preset))
     studies = runner.plan(chosen)
     if studies:
         runner.run(studies, jobs, on, show)
