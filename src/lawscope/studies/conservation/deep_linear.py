@@ -136,7 +136,7 @@ def shape_of(problem: Problem, layers: list[Any]) -> Numbers:
     return {
         "plain": [float(np.linalg.norm(W)) for W in layers],
         "roundness": float(max(v.std() / v.mean() for v in values)),
-        "carried": int(min((v > v[0] / 2).sum() for v in values)),
+        "carried": float(min((v > v[0] / 2).sum() for v in values)),
         "alignment": float((before * after).sum() / np.linalg.norm(before) / np.linalg.norm(after)),
         "error": float(np.linalg.norm(away) / np.linalg.norm(problem.V @ problem.inputs)),
     }
