@@ -21,10 +21,6 @@ from lawscope.lazy import torch
 MEASURED_AT_ONCE = 100
 # Those of the paper.
 OPTIMIZERS = ("sgd", "momentum", "adam")
-LEFT_OUT = (
-    "{law} needs a loss, and gradients that take longer than all else here; the demo leaves it "
-    "out. `lawscope init` writes a file for `lawscope scan` that has a loss."
-)
 EXAMPLE = '''"""A network and its data, for: lawscope scan net.py
 
 lawscope reads these names from this file:
@@ -82,7 +78,6 @@ def demo(
     """
     from lawscope.capture.restore import MODES
     from lawscope.cli.scan import set_threads
-    from lawscope.laws.scan import LACKS
     from lawscope.progress import progress
     from lawscope.training.loop import train
     from lawscope.training.recipe import Recipe
@@ -114,6 +109,7 @@ def demo(
     report = ls.scan(
         model,
         [(x[rows], y[rows]) for rows in order],
+        loss=torch.nn.functional.cross_entropy,
         control=untrained,
         name=f"{depth}-layer network on Fashion-MNIST 10×10",
         class_names=data.class_names,
@@ -124,12 +120,7 @@ def demo(
     trained = f"{optimizer}, lr {lr:g}, {epochs} epochs, {len(x)} samples, seed {seed}"
     outcomes = {"train_accuracy": outcome.accuracy, "train_loss": outcome.loss}
     settings = {**report.settings, "training": trained, **outcomes}
-    # What the library says, to pass a loss, nobody can do here.
-    skipped = {
-        law: LEFT_OUT.format(law=law) if why == LACKS["loss"].format(law=law) else why
-        for law, why in report.skipped.items()
-    }
-    deliver(dataclasses.replace(report, settings=settings, skipped=skipped), out, json_=json_)
+    deliver(dataclasses.replace(report, settings=settings), out, json_=json_)
 
 
 def demo_imbalanced(
