@@ -5,13 +5,15 @@ The rows stand in the order of each document. Those with ``readme=True`` make th
 
 from __future__ import annotations
 
+import math
+import operator
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lawscope.formatting import MISSING
-from lawscope.studies.panels import brief
+from lawscope.studies.panels import Label, Number, brief, collect, group_by
 from lawscope.studies.registry import find
 from lawscope.studies.result import StudyResult
 from lawscope.studies.study import AUTHORS, NETWORK, NOT_TRIED, PROTOCOLS, Judged
@@ -154,6 +156,99 @@ def of_panel(name: str, **cell: Any) -> Value:
     return read
 
 
+def of_rows(
+    rows: str, label: Label, value: Number, where: Callable[[Any], bool] = lambda row: True
+) -> Value:
+    """Take a number of every row of these numbers, by label; see ``panels.collect``."""
+    read = collect(rows, label, value, where)
+    return lambda result, protocol: read(result.numbers[protocol])
+
+
+def of_chosen(name: str, label: Label) -> Value:
+    """Take a number of the chosen networks, panel by panel."""
+    return of_rows("panels", label, lambda panel: [_last(row[name]) for row in panel["chosen"]])
+
+
+def of_blocks(result: StudyResult, protocol: str) -> list[float]:
+    """Take ρ of a network of three-layer blocks over that of one of two-layer blocks, by seed."""
+    panels = result.numbers[protocol]["panels"]
+    two, three = ([row["rho"] for panel in panels for row in panel["chosen"]
+                   if (panel["stations"], panel["kind"]) == ("blocks", kind)]
+                  for kind in ("2-layer", "3-layer"))  # fmt: skip
+    return [a / b for a, b in zip(three, two, strict=True)]
+
+
+def of_halves(result: StudyResult, protocol: str) -> dict[str, list[float]]:
+    """Take what a lower layer keeps of D over what an upper one keeps, soon and later."""
+    found: dict[str, list[float]] = {}
+    for network in result.numbers[protocol]["networks"]:
+        ratios = network["ratios"]
+        for epoch in (2, 20):
+            at = network["epochs"].index(epoch)
+            lower, upper = (statistics.mean(each[at] for each in those)
+                            for those in (ratios[:3], ratios[-3:]))  # fmt: skip
+            found.setdefault(f"epoch {epoch}", []).append(lower / upper)
+    return found
+
+
+def of_rate_range(result: StudyResult, protocol: str) -> list[float]:
+    """Take the range of log ρ over the learning rates, by seed."""
+    rows = [row for panel in result.numbers[protocol]["panels"] for row in panel["chosen"]]
+    ratios = [[row["rho"] for row in those] for those in group_by(rows, "seed").values()]
+    return [math.log(max(each) / min(each)) for each in ratios]
+
+
+def of_lawless(result: StudyResult, protocol: str) -> dict[str, float]:
+    """Take the best test accuracy of networks without the law less that of those with it."""
+    found = {}
+    for name, rows in result.numbers[protocol]["groups"].items():
+        fitting = [row for row in rows if row["fits"]]
+        without, with_it = ([row["test_accuracy"] for row in fitting if (row["r"] > -0.98) is no]
+                            for no in (True, False))  # fmt: skip
+        if without and with_it:
+            found[name] = max(without) - max(with_it)
+    return found
+
+
+def of_eight_layers(result: StudyResult, protocol: str) -> float:
+    """Take the mean final D of 8 layers on Fashion-MNIST over that of the best depth."""
+    best = result.numbers[protocol]["best"]["fashion-mnist"]
+    return best["mean"][best["depths"].index(8)] / min(best["mean"])
+
+
+def of_steps(result: StudyResult, protocol: str) -> list[float]:
+    """Take the lowest step of the cosine between two R below R₀, curve by curve."""
+    lowest = []
+    for curve in result.numbers[protocol]["curves"]:
+        cosines = [cosine for ratio, cosine in zip(curve["ratios"], curve["cosines"], strict=True)
+                   if ratio < curve["threshold"]]  # fmt: skip
+        lowest.append(min(map(operator.sub, cosines[1:], cosines)))
+    return lowest
+
+
+def of_likeness(decay: float) -> Value:
+    """Take the correlation of the pictures after and before the activation, off the diagonal."""
+
+    def read(picture: Mapping[str, Any]) -> float:
+        sides = ([one for i, row in enumerate(picture[side]) for j, one in enumerate(row) if i != j]
+                 for side in ("before", "after"))  # fmt: skip
+        return statistics.correlation(*sides)
+
+    return of_rows("pictures", "{kind}", read, lambda picture: picture["decay"] == decay)
+
+
+def of_heads(name: str) -> Value:
+    """Take a number of all heads at the end of training, by module."""
+
+    def read(result: StudyResult, protocol: str) -> dict[str, list[float]]:
+        rows = result.numbers[protocol]["rows"]
+        end = max(row["step"] for row in rows)
+        return {module: [row[name] for row in rows if (row["module"], row["step"]) == (module, end)]
+                for module in "qkv"}  # fmt: skip
+
+    return read
+
+
 def of_shallowest(result: StudyResult, protocol: str) -> dict[str, float]:
     """Take the mean final D of the shallowest networks tried, over that of the best depth."""
     names = S("Which depth has the lowest", by_panel=True)(result, protocol)
@@ -171,8 +266,8 @@ def of_pretraining(kind: str) -> Value:
     return read
 
 
-def of_rates(name: str, best: bool) -> Value:
-    """Take an accuracy without oversampling, or with the rate at which it is highest."""
+def of_rates(name: str, take: Callable[[Sequence[float]], float]) -> Value:
+    """Take of the accuracies along the rates of oversampling, the first of which is none."""
 
     def read(result: StudyResult, protocol: str) -> dict[str, list[float]]:
         found = {}
@@ -180,7 +275,7 @@ def of_rates(name: str, best: bool) -> Value:
             by_seed = zip(*(point["networks"] for point in row["points"]), strict=True)
             values = [[network[name] for network in networks] for networks in by_seed]
             label = f"{row['network']} (K_A = {row['majority']})"
-            found[label] = [max(each) if best else each[0] for each in values]
+            found[label] = [take(each) for each in values]
         return found
 
     return read
@@ -200,6 +295,11 @@ def of_answer(begin: str) -> Value:
         return str(found.columns[protocol].verdict)
 
     return read
+
+
+def unjudged(sentence: Sentence) -> Value:
+    """Take the number of a claim without its verdict, which is on the words of another place."""
+    return lambda result, protocol: sentence(result, protocol)
 
 
 def of_medians(sentence: Sentence) -> Value:
@@ -240,6 +340,8 @@ HE_SU_2023 = [
         S("20 layers end with a larger D", by_panel=True)),
     Row("Figure 2, CIFAR-10", "r of 4, 8, 20 layers", STRAIGHT, "separation/datasets",
         S("on CIFAR-10 median r", by_panel=True)),
+    Row("Figure 2, MNIST (text)", "r of 4, 8, 20 layers", "“irrespective of datasets”",
+        "separation/datasets", S("Is r ≤ −0.98 at every depth on MNIST", by_panel=True)),
     Row("Figure 2, learning rate", "r with 0.01, 0.03, 0.1", STRAIGHT,
         "separation/learning-rate", S("median r ≤ −0.98 with every", by_panel=True)),
     Row("Figure 2, architecture", "r layer by layer", STRAIGHT, "separation/convnets",
@@ -258,16 +360,22 @@ HE_SU_2023 = [
         "separation/depth", S("Which depth has the lowest", by_panel=True), readme=True),
     Row("Figure 3", "best depth: the smallest within one standard error of it", "6, 10, 12",
         "separation/depth", S("Which is the best depth", by_panel=True)),
-    Row("Figure 3", "by how much it grows from one dataset to the next", "4, 2",
+    Row("Figure 3", "by how much that grows from one dataset to the next", "4, 2",
         "separation/depth", S("no easier dataset", by_panel=True)),
     Row("Figure 3", "layers from the best depth to the nearest end of those tried", "above 0",
         "separation/depth", S("on each dataset the best depth is neither", by_panel=True)),
-    Row("Network architecture", "final D of the shallowest network tried over the lowest",
+    Row("Figure 3", "r, every depth of every dataset", STRAIGHT, "separation/depth",
+        of_panel("r")),
+    Row("Network architecture", "final D of 8 layers over the lowest, Fashion-MNIST",
+        "“an 8-layer network will suffice”", "separation/depth", of_eight_layers),
+    Row("Network architecture", "final D of 3 layers, the shallowest tried, over the lowest",
         "L = 2, 3 “unlikely to separate the data well”", "separation/depth", of_shallowest),
+    Row("Figure 4, width", "r", STRAIGHT, "separation/width", of_chosen("r", "width {width}")),
     Row("Figure 4, width", "final D, width 20 over 100", "“does not separate the data well”",
         "separation/width", S("width 20 ends")),
     Row("Figure 4, width", "final D, width 1000 over 100", "“about the same”",
         "separation/width", S("width 1000 ends")),
+    Row("Figure 4, shape", "r", STRAIGHT, "separation/shape", of_chosen("r", "{shape}")),
     Row("Figure 4, shape", "final D over that of wide-narrow", "above 1", "separation/shape",
         S("the other shapes end", by_panel=True)),
     Row("Figure 5", "r, trained at once and in two halves", "−0.997, −0.971",
@@ -275,10 +383,10 @@ HE_SU_2023 = [
     Row("Figure 5", "r in two halves", "−0.971: “not in the right network”", "separation/frozen",
         S("frozen training has no law")),
     Row("Figure 5; talk", "test accuracy, trained at once and in two halves",
-        "0.239, 0.197; talk: 0.215, 0.183", "separation/frozen",
+        "23.85 %, 19.67 %; talk: 21.46 %, 18.25 %", "separation/frozen",
         of_frozen("test_accuracy"), "standard training tests better", readme=True),
-    Row("Figure 5", "training loss of the two", "0.0021, 0.0019", "separation/frozen",
-        of_frozen("loss")),
+    Row("Figure 5", "training loss of the two", "0.0021, 0.0019: “about the same” (talk)",
+        "separation/frozen", of_frozen("loss")),
     Row("Figure 5", "training accuracy of the two", "1, 1", "separation/frozen",
         of_frozen("accuracy"), "both kinds of training fit"),
     Row("Talk, frozen training", "final D of the two", "“about the same”", "separation/frozen",
@@ -291,6 +399,8 @@ HE_SU_2023 = [
         S("with mixed blocks r", by_panel=True)),
     Row("Figure 6, mixed", "ρ of a block, three layers over two", "below 1", "separation/resnet",
         S("in the mixed network")),
+    Row("Figure 6", "ρ of a block, network of three-layer blocks over that of two-layer ones",
+        "below 1", "separation/resnet", of_blocks),
     Row("Figure 7", "r of every sample size", STRAIGHT, "separation/sample-size",
         S("r ≤ −0.98 for every sample size")),
     Row("Figure 7", "half-life, most samples over 1000", "“can be larger”",
@@ -299,7 +409,7 @@ HE_SU_2023 = [
         "separation/classwise", S("r ≤ −0.95 for at least 8")),
     Row("Figure 8", "median r of the classes less r of all together", "above 0: “noisy”",
         "separation/classwise", S("the law is noisier by class")),
-    Row("Figure 9; talk, “A sharp comparison”", "r before training", "no law",
+    Row("Figure 9", "r before training", "no law",
         "separation/emergence", S("there is no law before")),
     Row("Figure 9", "lowest r along training", "“gradually emerges”", "separation/emergence",
         S("the law emerges: r")),
@@ -312,9 +422,15 @@ HE_SU_2023 = [
     Row("Figure 10", "rank correlation of layer and time of settling",
         "“bottom layers converges earlier”", "separation/layer-rates",
         S("higher layers converge later")),
-    Row("Figure 11; talk, “Chaotic patterns”", "rank correlation of layer and silhouette",
+    Row("Figure 10", "epochs by which the upper three layers settle later than the lower three",
+        "above 0", "separation/layer-rates", S("the upper three")),
+    Row("Figure 10", "what a lower layer keeps of D over what an upper one keeps",
+        "“faster”: first below 1; “the top layers catch up”", "separation/layer-rates", of_halves),
+    Row("Figure 11", "rank correlation of layer and silhouette",
         "a picture", "separation/pca", S("the silhouette of the classes rises")),
-    Row("Figure 11; talk, “Chaotic patterns”",
+    Row("Talk, “Chaotic patterns”", "the same", "a picture", "separation/pca",
+        unjudged(S("the silhouette of the classes rises"))),
+    Row("Figure 11",
         "silhouette in the plane of the picture, last layer less input", "above 0",
         "separation/pca", S("in the plane of the picture")),
     Row("Figure 12", "r on test data", "“a fuzzy version”", "separation/test-data",
@@ -329,26 +445,47 @@ HE_SU_2023 = [
         "separation/pretraining", S("the new layers obey")),
     Row("Figure 13c", "gain of two lines over one (information criterion)", "“quite different”",
         "separation/pretraining", S("kept and new layers together")),
-    Row("Figure 14", "r in BERT: first token, mean of the tokens", "“does not exist”",
-        "separation/text-encoder", S("no network that fits", by_panel=True)),
-    Row("Text", "r, linear network less plain",
+    Row("Figure 14", "r in a sentence encoder (not BERT), first token", "“does not exist”",
+        "separation/text-encoder", S("no network that fits", "first token", by_panel=True)),
+    Row("Figure 14", "the same, mean of the tokens", "“does not exist”",
+        "separation/text-encoder", S("no network that fits", "mean of the tokens", by_panel=True)),
+    Row("Text; talk", "r, linear network less plain",
         "“The nonlinearity of neural networks is vital”",
         "separation/ablations", S("in the linear network, fitting")),
-    Row("Text", "last D of a linear network over its first", "“roughly invariant”",
+    Row("Text", "last D of a linear network over its first", "“roughly invariant”: not below 1",
         "separation/ablations", S("in the linear network D does not fall")),
-    Row("Text", "r, without BatchNorm less plain", "BatchNorm by default",
+    Row("Text", "r, without BatchNorm less plain", "a setting, with BatchNorm",
         "separation/ablations", S("Without BatchNorm")),
     Row("Text", "range of log ρ by factor, over that by optimiser", "above 1",
         "separation/decay-factors", S("every other factor", by_panel=True)),
+    Row("Text", "range of log ρ over learning rates", "“to a lesser extent”",
+        "separation/learning-rate", of_rate_range),
     Row("Text", "neural tangent kernel", "“not capable of capturing the effect of depth”",
         why="an argument without an experiment"),
-    Row("Text", "depth against shape", "“depth is more crucial”",
-        why="each is studied, in figures 3 and 4; the two are not compared"),
-    Row("Text", "very wide networks", "“should not be recommended”",
+    Row("Text", "range of log ρ by factor", "“depth is more crucial”", "separation/decay-factors",
+        S("By how much does each factor", by_panel=True),
+        why="shape at equal depth is not among them"),
+    Row("Text; talk", "very wide networks", "“should not be recommended”",
         why="for their time, which is not measured; their D is in figure 4"),
+    Row("Text", "width from which on nothing changes", "“may vary with respect to the datasets”",
+        why="width is studied on one dataset"),
+    Row("Imbalanced data", "cause of the longer half-life",
+        "“might be caused by the collapse of minority classifiers”",
+        why="in the network itself it is hardly longer: the batches of train mode make it so"),
+    Row("Interpretation", "a few neurons in a single layer", "“are unlikely to explain”",
+        why="an argument without an experiment"),
+    Row("Talk, intermediate layers", "neural collapse", "“Seems chaotic”",
+        why="NC2 to NC4 are measured at the head only; NC1 is D"),
     Row("Training", "rank correlation of r with test accuracy (upper end)",
         "“indicative of good model performance”", "separation/performance",
         S("within an architecture", by_panel=True)),
+    Row("Training", "best test accuracy without the law less with it",
+        "“sometimes not observed in neural networks with good test performance”",
+        "separation/performance", of_lawless),
+    Row("Training; talk", "change of R predicted from perturbed ratios, error",
+        "O(ε²)", "separation/robustness", S("at the smallest noise", by_panel=True)),
+    Row("Training", "change of R by equal noise on the weights, log of with over without the law",
+        "“not very sensitive”: below 0", "separation/robustness", S("Does equal noise")),
     Row("Training", "excess sensitivity, with the law less without", "least with equal ratios",
         "separation/robustness", S("the sensitivity is nearer")),
     Row("Training", "excess sensitivity, once the law holds less at the start",
@@ -366,21 +503,26 @@ HE_SU_2023 = [
 ]  # fmt: skip
 
 FANG_2021 = [
-    Row("Derivation, ansatz", "features of norm ≤ C for weights of norm ≤ C′", "an assumption",
-        why="why it predicts well is an open question of the talk"),
+    Row("Derivation, ansatz", "features with Σ‖h‖²/n_k ≤ C₂′ for weights with ‖W‖² ≤ C₂",
+        "an assumption", why="why it predicts well is an open question of the talk"),
     Row("Theorem, balanced training", "cosine of classifiers, error against −1/(K−1)", "0",
         "peeled/balanced", S("classifiers form a simplex")),
+    Row("Theorem, balanced training", "loss at the optimum over that at C′ = √E_H, less 1", "0",
+        "peeled/balanced", S("the loss is that of the closed form")),
     Row("K-simplex ETF, K = 2, 3, 4", "the same, by K", "0", "peeled/balanced",
         S("classifiers form a simplex", by_panel=True)),
     Row("Theorem, balanced training", "h_k against √(E_H/E_W) w_k, error", "0", "peeled/balanced",
         S("features are classifiers")),
     Row("Theorem, balanced training", "spread of free features in a class, of their length", "0",
         "peeled/balanced", S("features free to differ")),
-    Row("Neural collapse", "verdict at the end of training", "all of it collapses",
-        "collapse/terminal", S("all four measures fall")),
+    Row("Neural collapse", "epoch from which on all of it holds", "the end of training",
+        "collapse/terminal", S("From which checkpoint"), "all four measures fall"),
     Row("Neural collapse, animation and snapshot", "what is left of NC1 to NC4 (ratio)", "0",
         "collapse/terminal", S("Is less than a tenth left", by_panel=True)),
-    Row("Proposition, q ≠ 2", "loss over that of neural collapse, less 1; q = 1.5, 3, 4",
+    Row("Neural collapse, implications",
+        "generalization, large margin, robustness", "named", why="named, not shown"),
+    Row("Theorem, q ≠ 2 (talk of 2024: Proposition)",
+        "loss over that of neural collapse, less 1; q = 1.5, 3, 4",
         "below 0: no collapse", "peeled/q-norm", S("for q ≠ 2")),
     Row("With the ansatz, q = 2", "the same, q = 2", "0: collapse", "peeled/q-norm",
         S("for q = 2")),
@@ -391,12 +533,16 @@ FANG_2021 = [
         "peeled/minority-angle", S("every program is certified")),
     Row("Class means and classifiers", "largest angle between the two, smallest over R (degrees)",
         "“no longer collapse”: above 0", "peeled/minority-angle", S("for every R > 1")),
+    Row("Competition for space", "R from which rare classifiers vanish, over R₀", "a drawing",
+        "peeled/minority-angle", S("Is there a third phase", by_panel=True)),
     Row("Illustration of Minority Collapse", "angles between classifiers", "a drawing",
         why="the angles themselves are those of the next rows"),
-    Row("A numerical surprise, 1", "steps of the cosine as R grows, the lowest", "not below 0",
-        "peeled/minority-angle", S("the angle between minority")),
-    Row("A numerical surprise, 2; Chen 2023", "R₀ over the R at which the cosine is 1", "1",
-        "peeled/minority-angle", S("from R₀ on minority")),
+    Row("A numerical surprise, 1", "steps of the cosine below R₀, the lowest",
+        "“smaller as R increases”: above 0", "peeled/minority-angle", of_steps,
+        "the angle between minority"),
+    Row("A numerical surprise, 2; Proposition, R → ∞; Chen 2023",
+        "R₀ over the R at which the cosine is 1", "1", "peeled/minority-angle",
+        S("from R₀ on minority")),
     Row("A numerical surprise", "imbalance R₀ from which on rare classes merge, K_A = 3 of 10",
         "a curve", "peeled/minority-angle", S("At which R₀", "K_A = 3", by_panel=True)),
     Row("A numerical surprise", "imbalance R₀ from which on rare classes merge, K_A = 5 of 10",
@@ -407,8 +553,10 @@ FANG_2021 = [
     Row("A numerical surprise", "R₀ at E_H = 10 over that at E_H = 5", "above 1",
         "peeled/minority-angle", S("a larger E_H", by_panel=True)),
     Row("Proposition, R → ∞", "choice among minority classes: excess over chance that is left",
-        "“completely at random”", "collapse/fairness",
+        "“completely at random”: 0; the bar is 1", "collapse/fairness",
         S("accuracy among minority classes", by_panel=True)),
+    Row("Proposition, R → ∞", "accuracy among minority classes over chance, largest R", "1",
+        "collapse/fairness", S("How many times chance", by_panel=True)),
     Row("Minority Collapse in experiments", "cosine of minority classifiers, largest R less R = 1",
         "rises", "collapse/minority", S("the angle between minority", by_panel=True)),
     Row("Minority Collapse in experiments", "minority accuracy, largest R less R = 1", "falls",
@@ -432,26 +580,32 @@ FANG_2021 = [
         "falls", "collapse/oversampling", S("on training data minority", by_panel=True)),
     Row("Table, original (minority)", "minority accuracy at R = 1000, K_A = 3, 5, 7",
         "VGG11 0.153, 0.203, 0.170; ResNet18 0.307, 0.343, 0.055", "collapse/oversampling",
-        of_rates("minority_accuracy", best=False)),
+        of_rates("minority_accuracy", operator.itemgetter(0))),
     Row("Table, original (minority)", "test accuracy of rare classes at the largest R",
         "0.055 to 0.343", "collapse/minority", S("What minority test accuracy"), readme=True),
     Row("Table, oversampling (minority)", "minority accuracy at the best w_r, K_A = 3, 5, 7",
         "VGG11 0.411, 0.572, 0.305; ResNet18 0.379, 0.535, 0.081", "collapse/oversampling",
-        of_rates("minority_accuracy", best=True)),
+        of_rates("minority_accuracy", max)),
     Row("Table, improvement (minority)", "minority accuracy gained, K_A = 3, 5, 7",
         "VGG11 0.258, 0.369, 0.135; ResNet18 0.072, 0.192, 0.026", "collapse/oversampling",
         S("minority test accuracy rises", by_panel=True)),
     Row("Table, original (overall)", "overall accuracy at R = 1000, K_A = 3, 5, 7",
         "VGG11 0.401, 0.576, 0.691; ResNet18 0.509, 0.649, 0.661", "collapse/oversampling",
-        of_rates("test_accuracy", best=False)),
+        of_rates("test_accuracy", operator.itemgetter(0))),
     Row("Table, oversampling (overall)", "overall accuracy at the best w_r, K_A = 3, 5, 7",
         "VGG11 0.583, 0.762, 0.734; ResNet18 0.559, 0.746, 0.671", "collapse/oversampling",
-        of_rates("test_accuracy", best=True)),
+        of_rates("test_accuracy", max)),
     Row("Table, improvement (overall)", "overall accuracy gained, K_A = 3, 5, 7",
         "VGG11 0.182, 0.186, 0.043; ResNet18 0.050, 0.097, 0.010", "collapse/oversampling",
         S("overall test accuracy rises", by_panel=True)),
     Row("Table", "best w_r over the largest", "below 1", "collapse/oversampling",
         S("the w_r of the best", by_panel=True)),
+    Row("Remarks on oversampling", "minority accuracy at the largest w_r less that at the best",
+        "“might degrade test accuracy”", "collapse/oversampling",
+        of_rates("minority_accuracy", lambda along: along[-1] - max(along))),
+    Row("Remarks on oversampling", "the same, overall accuracy", "“might degrade test accuracy”",
+        "collapse/oversampling",
+        of_rates("test_accuracy", lambda along: along[-1] - max(along))),
     Row("Remarks on oversampling", "how to select the rate", "“remains open”",
         why="`ls.oversampling_weights` gives the model's rate, tried in "
         "[a story with numbers](../collapse.md#a-story-with-numbers)"),
@@ -506,6 +660,9 @@ HE_SU_2024 = [
         S("at the end of training PR falls")),
     Row("Raw embeddings are chaotic", "rank correlation of block and silhouette", "a picture",
         "next-token/pictures", S("the pictures show no order")),
+    Row("Raw embeddings are chaotic",
+        "silhouette in the plane of the picture, last block less embedding", "a picture",
+        "next-token/pictures", S("In the plane of the picture")),
     Row("Varying model sizes", "r of GPTs trained here", STRAIGHT, "next-token/model-size",
         S("r ≤ −0.9 at every size", by_panel=True)),
     Row("Tasks matter", "r of a masked model with its own task", "a picture", "next-token/tasks",
@@ -516,7 +673,7 @@ HE_SU_2024 = [
         "next-token/information-flow", S("PR of the next token falls")),
     Row("The paper, not the talk: information flow", "slope of log PR of the current token",
         "above 0", "next-token/information-flow", S("PR of the current token rises")),
-    Row("The metric", "shuffled vocabularies in which PR falls (share)", "an open question",
+    Row("The metric", "shuffled vocabularies in which PR falls (share)", "not asked",
         "next-token/vocabulary", S("Does PR fall with depth in at least")),
 ]  # fmt: skip
 
@@ -531,7 +688,7 @@ ZHANG_2021 = [
         "elasticity/separation-theorem", S("with γ = 1/√t and β = 0")),
     Row("Separation theorem, part 2", "pairs that are separable, γ = 0.3/(t ln t)", "0",
         "elasticity/separation-theorem", S("with γ = 0.3/(t ln t) and β = 0")),
-    Row("Separation theorem, part 2", "pairs that are separable, by n per class",
+    Row("Separation theorem, part 2", "pairs that are separable, γ = 2/(t ln t), by n per class",
         "0 as n → ∞", "elasticity/separation-theorem",
         S("What share of pairs is separable late", by_panel=True)),
     Row("Separation theorem, any β", "part 1 with a constant negative β", "1",
@@ -548,6 +705,8 @@ ZHANG_2021 = [
     Row("Figure 1, CIFAR", "cosine error at the end over half of that at step 1000, or over 0.8",
         "“tend to form equiangular tight frames”: below 1",
         "elasticity/ode-collapse", S(f"{K3}genuine")),
+    Row("Figure 1", "cosine error at the end, shapes and CIFAR-10", "an ETF has 0",
+        "elasticity/ode-collapse", S("Are genuine class means an ETF", by_panel=True)),
     Row("Linearization 1 of 5", "relative error of decoupling near the start, shapes", "small",
         "elasticity/linearization", S("shapes: decoupling is off")),
     Row("Linearization 1 of 5", "the same, CIFAR-10", "small", "elasticity/linearization",
@@ -567,23 +726,25 @@ ZHANG_2021 = [
         "“vanishing residue”", "elasticity/linearization", S("shapes: at convergence")),
     Row("Linearization 4 and 5 of 5", "the same, CIFAR-10", "“vanishing residue”",
         "elasticity/linearization", S(f"{K3}at convergence")),
-    Row("Setup, GeoMNIST", "networks with a loss under 0.01 and test accuracy 0.99 (share)",
+    Row("Setup, GeoMNIST", "test accuracy, of networks with a loss under 0.01",
         "losses to zero", "elasticity/estimation", S("networks on shapes reach")),
     Row("Setup, CIFAR", "validation accuracy", "above 0.9", "elasticity/estimation",
         S("Do networks on CIFAR-10 reach", by_panel=True)),
+    Row("Figure 2a, c", "Â − B̂ of the I-model at the end", "curves; above 0",
+        "elasticity/estimation", of_rows("networks", "{world}", lambda row: row["I"]["gap"])),
     Row("Figure 2e, g", "Â − B̂ of the L-model at the end", "curves; above 0",
         "elasticity/estimation", S("Is Â − B̂", by_panel=True)),
-    Row("Figure 2b, GeoMNIST, I-model", "steps with α̂ > β̂ (share)", "1", "elasticity/estimation",
-        S("shapes: α̂ > β̂ (I-model)")),
-    Row("Figure 2f, GeoMNIST, L-model", "steps with α̂ > β̂ (share)", "1", "elasticity/estimation",
-        S("shapes: α̂ > β̂ (L-model)")),
-    Row("Figure 2d, CIFAR, I-model", "steps with α̂ > β̂ (share), K = 3", "1",
+    Row("Figure 2b, GeoMNIST, I-model", "steps with α̂ > β̂ (share)", "curves",
+        "elasticity/estimation", S("shapes: α̂ > β̂ (I-model)")),
+    Row("Figure 2f, GeoMNIST, L-model", "steps with α̂ > β̂ (share)", "curves",
+        "elasticity/estimation", S("shapes: α̂ > β̂ (L-model)")),
+    Row("Figure 2d, CIFAR, I-model", "steps with α̂ > β̂ (share), K = 3", "curves",
         "elasticity/estimation", S(f"{K3}α̂ > β̂ (I-model)")),
-    Row("Figure 2d, CIFAR, I-model", "the same, K = 2", "1",
+    Row("Figure 2d, CIFAR, I-model", "the same, K = 2", "curves",
         "elasticity/estimation", S(f"{K2}α̂ > β̂ (I-model)")),
-    Row("Figure 2h, CIFAR, L-model", "steps with α̂ > β̂ (share), K = 3", "1",
+    Row("Figure 2h, CIFAR, L-model", "steps with α̂ > β̂ (share), K = 3", "curves",
         "elasticity/estimation", S(f"{K3}α̂ > β̂ (L-model)")),
-    Row("Figure 2h, CIFAR, L-model", "the same, K = 2", "1",
+    Row("Figure 2h, CIFAR, L-model", "the same, K = 2", "curves",
         "elasticity/estimation", S(f"{K2}α̂ > β̂ (L-model)")),
     Row("Figure 3", "share of wrong labels at which learning turns round", "2/3",
         "elasticity/label-noise", of_answer("Where does U change its sign"), readme=True),
@@ -591,12 +752,17 @@ ZHANG_2021 = [
         "elasticity/label-noise", S("from p = 0.6 on", by_panel=True)),
     Row("Figure 3b", "validation accuracy up to p = 0.3", "high", "elasticity/label-noise",
         S("up to p = 0.3", by_panel=True)),
+    Row("Figure 3b", "validation accuracy from p = 0.4 to 2/3", "“separation fails” above 2/3",
+        "elasticity/label-noise",
+        of_rows("networks", lambda row: f"p = {row['share']:.3g}", "accuracy",
+                lambda row: 0.3 < row["share"] < 0.67)),
     Row("Figure 3b", "validation accuracy above p = 2/3", "“separation fails”",
         "elasticity/label-noise", S("above p = 2/3", by_panel=True)),
     Row("Figure 3c", "lead of the tail index that should be larger, I-model", "above 0",
-        "elasticity/label-noise", S("I-model: the tail index")),
-    Row("Figure 3d", "lead of the tail index that should be larger, L-model", "above 0",
-        "elasticity/label-noise", S("L-model: the tail index")),
+        "elasticity/label-noise", S("I-model: the tail index", by_panel=True)),
+    Row("Figure 3d", "lead of the tail index that should be larger, L-model",
+        "“does not exhibit a clear phase transition”",
+        "elasticity/label-noise", S("L-model: the tail index", by_panel=True)),
     Row("Figures 4 and 5, GeoMNIST", "RD of the L- over the I-estimates, late", "below 1",
         "elasticity/imitation", S("shapes: RD of the L-estimates is below")),
     Row("Figures 4 and 5, GeoMNIST", "steps at which it is below 1 (share)",
@@ -615,14 +781,23 @@ ZHANG_2021 = [
         "“throughout training”", "elasticity/imitation", S(f"{K2}at 90 % or more")),
     Row("Figures 4 and 5, CIFAR", "RD of the L-estimates, end less middle, K = 2",
         "“decreasing RD”", "elasticity/imitation", S(f"{K2}RD of the L-estimates falls")),
-    Row("Figure 5", "RD of the L-estimates in the last quarter", "curves", "elasticity/imitation",
-        S("How large is RD of the L-estimates", by_panel=True)),
+    Row("Figures 4 and 5", "RD of the L-estimates in the last quarter", "“reasonably well”",
+        "elasticity/imitation", S("How large is RD of the L-estimates", by_panel=True)),
+    Row("Figures 4 and 5", "the same, begun after the plateau", "“reasonably well”",
+        "elasticity/imitation", S("How large is this RD when both", by_panel=True)),
+    Row("Figures 4 and 5", "the same, without the filter", "“reasonably well”",
+        "elasticity/imitation", S("How large is this RD without", by_panel=True)),
+    Row("Figures 4 and 5", "RD of the I-estimates in the last quarter", "curves",
+        "elasticity/imitation",
+        of_rows("networks", "{world}", lambda row: (row["I"] or {}).get("late"))),
     Row("Future works, general E", "pairs separable, symmetric E with a negative eigenvalue",
         "“may be expected”", "elasticity/sampling", of_answer("Do symmetric E")),
-    Row("Future works, mini-batches", "U at the end, by kind of network", "an open question",
+    Row("Future works, mini-batches", "U at the end, by kind of network",
+        "“can be used to model various sampling effects”",
         "elasticity/sampling", of_answer("At which U do mini-batches")),
-    Row("Future works, imbalance", "RD with the sampling matrix over that without",
-        "an open question", "elasticity/sampling", S("Does the sampling matrix")),
+    Row("Future works, imbalance", "RD with P_kl = π_l over that without",
+        "“can be used to model various sampling effects”", "elasticity/sampling",
+        S("Does the sampling matrix")),
     Row("Future works, label corruption", "where learning turns round", "an open question",
         "elasticity/label-noise", of_answer("Where does U change its sign")),
     Row("Future works, beyond the L-model", "share of the means' energy along the ETF",
@@ -632,22 +807,23 @@ ZHANG_2021 = [
 ]  # fmt: skip
 
 ZIYIN_2024 = [
+    Row("Theories of AI?", "six results of others", "cited", why="named, not shown"),
     Row("Landscape, theorem", "weight decay at which a symmetry collapses, found over predicted",
         "1", "symmetry/landscape", of_thresholds, "(w²x − y)²"),
-    Row("Landscape, (w²x − y)² + γw²", "γ found less γ predicted", "0",
+    Row("Landscape, (w²x − y)² + γw²", "|γ found − γ predicted|", "0",
         "symmetry/landscape", S("(w²x − y)²")),
-    Row("Table of symmetries, rescaling", "γ found less γ predicted", "0",
+    Row("Table of symmetries, rescaling", "|γ found − γ predicted|", "0",
         "symmetry/landscape", S("rescaling, (uwx")),
-    Row("Table of symmetries, rotation", "γ found less γ predicted", "0",
+    Row("Table of symmetries, rotation", "|γ found − γ predicted|", "0",
         "symmetry/landscape", S("rotation, ‖UW")),
-    Row("Table of symmetries, permutation", "γ found less γ predicted", "0",
+    Row("Table of symmetries, permutation", "|γ found − γ predicted|", "0",
         "symmetry/landscape", S("exchange, two tanh")),
     Row("Arbitrary discrete group", "spread of three exchangeable weights above the threshold",
         "0", "symmetry/landscape", S("three exchangeable neurons")),
     Row("Rescaling → sparsity", "dead units (share), largest decay less none", "above 0",
         "symmetry/weight-decay", S("the share of dead units", by_panel=True)),
-    Row("Rotation → low rankness", "effective rank, largest decay less none", "below 0",
-        "symmetry/weight-decay", S("the effective rank of the last", by_panel=True)),
+    Row("Activation pattern of ResNet18, rank", "effective rank, largest decay less none",
+        "below 0", "symmetry/weight-decay", S("the effective rank of the last", by_panel=True)),
     Row("Permutation → identical neurons", "copies (share), largest decay less none", "above 0",
         "symmetry/weight-decay", S("the share of copies", by_panel=True)),
     Row("Mirror surface, ℓ(s)", "oddness of the loss across the mirror", "0", "symmetry/mirror",
@@ -664,17 +840,25 @@ ZIYIN_2024 = [
         S("after the activation, with decay", by_panel=True)),
     Row("Figure 5, inset", "units in blocks without decay (share)", "“very rare”",
         "symmetry/weight-decay", S("without decay at most 10 %", by_panel=True)),
-    Row("Self-supervised learning", "modes left less modes predicted, linear", "0",
+    Row("Figure 5, upper against lower", "correlation of the two matrices, decay 0.001, one seed",
+        "“the patterns are similar for post-activation values”", "symmetry/weight-decay",
+        of_likeness(0.001)),
+    Row("Figure 5, upper against lower", "the same without decay", "not asked",
+        "symmetry/weight-decay", of_likeness(0.0)),
+    Row("Self-supervised learning; posterior collapse", "rotations of the loss", "a symmetry",
+        why="an identity; its consequences are in the next rows"),
+    Row("Self-supervised learning", "modes left and predicted, difference, linear", "0",
         "symmetry/contrastive", S("linear: as many modes")),
     Row("Self-supervised learning", "strengths of modes, error over the largest, linear", "0",
         "symmetry/contrastive", S("linear: strengths are", by_panel=True)),
     Row("Self-supervised learning", "effective rank on images, largest decay less none", "falls",
         "symmetry/contrastive", S("images: the effective rank", by_panel=True)),
-    Row("Figure 3, posterior collapse", "modes left less modes predicted, linear", "0",
+    Row("Figure 3, posterior collapse", "modes left and predicted, difference, linear", "0",
         "symmetry/posterior-collapse", S("linear β-VAE: as many modes")),
     Row("Figure 3, posterior collapse", "strengths of modes, error over the largest, linear", "0",
         "symmetry/posterior-collapse", S("linear β-VAE: strengths")),
-    Row("Figure 3, posterior collapse", "latents at work less those predicted, on MNIST", "0",
+    Row("Figure 3, posterior collapse",
+        "latents at work and predicted, difference without sign, on MNIST", "0",
         "symmetry/posterior-collapse", S("small VAE: latent variables", by_panel=True)),
     Row("Figure 3, posterior collapse", "variance of decoded pictures, of the data's",
         "“lose diversity”", "symmetry/posterior-collapse",
@@ -697,8 +881,13 @@ ZIYIN_2024 = [
     Row("Noether’s theorem", "drift of a charge at a tenth of the rate",
         "dC/dt = 0: a tenth",
         "conservation/charges", S("gradient flow conserves")),
-    Row("Two common continuous symmetries", "conserved charges found", "a table",
+    Row("Two common continuous symmetries", "conserved charges found", "|u|² − |w|²; UᵀU − WWᵀ",
         "conservation/charges", of_answer("How many charges")),
+    Row("An example, (uwx − 1)²", "share of the range of u² − w² that gradient descent leaves",
+        "1: “does not change”", "conservation/equilibrium",
+        S("gradient descent does not", "(uwx − 1)²")),
+    Row("An example, (uwx − 1)²", "share that SGD leaves", "0", "conservation/equilibrium",
+        S("SGD forgets its start", "(uwx − 1)²")),
     Row("Breakdown of the theorem", "drift under SGD over gradient descent", "above 1",
         "conservation/charges", S("SGD does not", by_panel=True)),
     Row("General theory, dC/dt", "predicted against measured charges, error", "0",
@@ -738,13 +927,15 @@ ZIYIN_2024 = [
     Row("Figure 3, stability", "S of SGD from Kaiming, end over start", "“improves”",
         "conservation/warm-up", S("SGD from Kaiming at least halves")),
     Row("Figure 3, stability", "S of gradient descent from Kaiming, end over start",
-        "“only slightly”", "conservation/warm-up", S("gradient descent from Kaiming")),
-    Row("Figure 3, stability", "S of SGD from Xavier, end over start", "“only slightly”",
-        "conservation/warm-up", S("SGD from Xavier changes")),
+        "“increases only slightly”", "conservation/warm-up", S("gradient descent from Kaiming")),
+    Row("Figure 3, stability", "S of SGD from Xavier, end over start",
+        "“increases only slightly”", "conservation/warm-up", S("SGD from Xavier changes")),
     Row("Figure 3, stability", "S of SGD at the end over the predicted", "1",
         "conservation/warm-up", S("SGD from Kaiming and from Xavier", by_panel=True)),
     Row("Figure 4", "cosine of the layers, SGD less gradient descent, tanh", "above 0",
         "conservation/features", S("tanh: the cosine")),
+    Row("Figure 4", "the cosine itself, tanh", "“similar” under SGD, “dissimilar under GD”",
+        "conservation/features", S("How high is the cosine", "tanh", by_panel=True)),
     Row("Figure 4, appendix", "the same, other activations", "above 0", "conservation/features",
         S("linear, ReLU, SiLU", by_panel=True)),
     Row("Latent representation", "growth of the six alignments in training, hidden layers",
@@ -761,10 +952,19 @@ ZIYIN_2024 = [
     Row("Neural feature ansatz", "the same with gradients of outputs", "above 0",
         "representation/neural-collapse-nfa",
         S("neural feature ansatz of the literature", by_panel=True)),
+    Row("Neural feature ansatz", "excess without decay, gradients of the loss", "above 0",
+        "representation/neural-collapse-nfa",
+        S("Without decay, how large is the excess of WᵀW with gradients of the loss",
+          by_panel=True)),
+    Row("Neural feature ansatz", "excess without decay, gradients of the outputs", "above 0",
+        "representation/neural-collapse-nfa",
+        S("Without decay, how large is the excess of WᵀW with gradients of the outputs",
+          by_panel=True)),
     Row("Figure 1", "deviations above the null of each alignment, residual network",
         "“significantly”", "representation/alignment",
         S("in both fully connected layers", by_panel=True)),
-    Row("Section C.7", "cosine of −E[g_b h_bᵀ] and WWᵀ over its bar", "“well aligned”",
+    Row("Section C.7", "smaller of cosine/0.5 and deviations/5, of −E[g_b h_bᵀ] and WWᵀ",
+        "“well aligned”: above 1",
         "representation/alignment", S("with decay 0.01 the cosine")),
     Row("Section C.7", "the cosine itself, averaged over time", "“well aligned”",
         "representation/fluctuation-dissipation",
@@ -781,6 +981,8 @@ ZIYIN_2024 = [
         "representation/fluctuation-dissipation", S("for noise ⟨ξ(t)ξ(t′)⟩")),
     Row("Einstein’s relation", "the same with unit noise, ⟨ξξ⟩ = δ", "1",
         "representation/fluctuation-dissipation", of_answer("With unit noise")),
+    Row("Fluctuation–dissipation", "Δ(h_b h_bᵀ) at a step", "an expansion",
+        why="the balance of the next rows is that of WWᵀ"),
     Row("Fluctuation–dissipation", "identity of dissipation, noise and drift, error", "0",
         "representation/fluctuation-dissipation", S("E[g_b h_bᵀ + h_b g_bᵀ] + 2λZ_b")),
     Row("Fluctuation–dissipation", "what is left of the balance, over 2λZ_b", "0",
@@ -817,11 +1019,17 @@ ZIYIN_2024 = [
     Row("Figure 3, alignment", "exponent in further layers", "1", "representation/transformer",
         S("further layers of the transformer", by_panel=True)),
     Row("Figure 3, alignment", "exponents of all layers and heads", "−1 to 3 (Table 1)",
-        "representation/transformer", S("What is α of sorted")),
+        "representation/transformer", of_answer("What is α of sorted")),
     Row("Figure 3, alignment", "R² of the power law, by head", "“power-laws of each other”",
         "representation/transformer", S("sorted eigenvalues of H_b and G_b", by_panel=True)),
+    Row("Polynomial alignment", "R² of the spectrum of H_a against that of Z, heads",
+        "“power-laws of each other”", "representation/transformer", of_heads("r2_p")),
+    Row("Polynomial alignment", "R² of the spectrum of G_b against that of Z, heads",
+        "“power-laws of each other”", "representation/transformer", of_heads("r2_q")),
     Row("Figure 3, alignment", "phases of heads and layers", "5, 8, 6 (by Table 1: 6, 8, 5)",
         "representation/transformer", of_answer("Which heads and layers are in a phase")),
+    Row("Table 1, llm", "nearest phase", "layer 1: 6; layer 2: 8; layers 3 to 6: 1, 5, forward CRH",
+        "representation/transformer", of_answer("Which phase is nearest")),
     Row("Section C.8", "R² of the power law in fully connected networks", "a figure",
         "representation/transformer", S("in hidden layers of fully connected", by_panel=True)),
     Row("Violation", "layers with all six alignments (share)", "less than half",
@@ -839,7 +1047,10 @@ ZIYIN_2024 = [
     Row("Table 1, CU", "alignment of H_a and WᵀW over chance, 5 and 20 steps after the start",
         "above 0", "representation/neural-collapse-nfa",
         S("a few steps after the start", by_panel=True)),
-    Row("Table 1, phases", "layers of trained networks, by phase", "by ✓",
+    Row("Table 1, CU", "alignment of h_a and the change of W (gain; 64 is the most)", "above 1",
+        "representation/neural-collapse-nfa", S("Is the change of W aligned", by_panel=True)),
+    Row("Table 1, phases", "layers of trained networks, by phase",
+        "“a possible phase for the layer during actual training”",
         "representation/phases", S("Which phases are layers", by_panel=True)),
 ]  # fmt: skip
 

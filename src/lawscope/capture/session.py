@@ -35,7 +35,8 @@ OTHER_SAMPLES = 13  # another, for a second look
 MOST_SAID = 300  # characters of somebody else's error
 CASTS = {torch.float64: "double()", torch.float32: "float()"}
 T = TypeVar("T")
-Loss = Callable[[Tensor, Tensor | None], Tensor]
+# Of outputs and labels; where data has none, of outputs and None.
+Loss = Callable[[Tensor, Any], Tensor]
 
 
 class Session:
