@@ -8,6 +8,7 @@ What is rendered stands between two comments, the second being ``<!-- end -->``:
 - ``<!-- studies: separation -->``: all studies of a family, from ``results/<family>.json``, which
   ``lawscope study run`` writes and ``lawscope study judge`` judges again;
 - ``<!-- counts -->``: how many claims of each document have which verdict;
+- ``<!-- failing -->``: those that do not hold, and where;
 - ``<!-- headline -->``: the table of the README;
 - ``<!-- document: He & Su 2023 -->``: every figure and table of a document, with ours beside it;
 - ``<!-- bench -->``: ``results/bench.json``, which ``make bench`` writes;
@@ -30,7 +31,7 @@ from documents import DOCUMENTS, document_table, readme_table
 
 from lawscope.report.markdown import render_part
 from lawscope.studies.result import StudyResult, load_results
-from lawscope.studies.study import NETWORK, count_verdicts
+from lawscope.studies.study import FAILS, NETWORK, count_verdicts
 
 ROOT = Path(__file__).parent.parent
 STUDIES = ROOT / "docs" / "studies"
@@ -91,6 +92,18 @@ def _counts(_: str | None) -> str:
     return "\n".join(lines)
 
 
+def _failing(_: str | None) -> str:
+    """Every claim that does not hold, with the panels in which it does not."""
+    return "\n".join(
+        f"- {document}, {_link(result)}: {claim.text}" + (where and f" ({where})")
+        for document, families in FAMILIES.items()
+        for result in (result for family in families for result in results_of(family))
+        for claim in result.claims
+        if claim.column.verdict == FAILS
+        for where in [claim.column.why]
+    )
+
+
 def _headline(_: str | None) -> str:
     """The best known numbers of the documents, and ours beside them."""
     return _markdown(readme_table(_result_of))
@@ -101,13 +114,14 @@ def _document(name: str) -> str:
     kept = {result.name for family in FAMILIES[name] for result in results_of(family)}
     if missing := kept - {row.study for row in DOCUMENTS[name]}:
         sys.exit(f"scripts/documents.py has no row of {', '.join(sorted(missing))}")
+    return _markdown(document_table(name, _result_of, _link))
 
-    def link(result: StudyResult) -> str:
-        family, _, study = result.name.partition("/")
-        heading = re.sub(r"[^\w\- ]", "", result.section().title.lower()).replace(" ", "-")
-        return f"[{study}]({family}.md#{heading})"
 
-    return _markdown(document_table(name, _result_of, link))
+def _link(result: StudyResult) -> str:
+    """A link from one page of the studies to the study on its own."""
+    family, _, study = result.name.partition("/")
+    heading = re.sub(r"[^\w\- ]", "", result.section().title.lower()).replace(" ", "-")
+    return f"[{study}]({family}.md#{heading})"
 
 
 def _result_of(study: str) -> StudyResult:
@@ -187,6 +201,7 @@ def _count_coverage(rows: list[dict[str, Any]]) -> list[list[str]]:
 RENDERERS: dict[str, Callable[[Any], str]] = {
     "studies": _studies,
     "counts": _counts,
+    "failing": _failing,
     "headline": _headline,
     "document": _document,
     "bench": _bench,
