@@ -106,7 +106,7 @@ class Symmetry(LawResult):
 
     @property
     def copies(self) -> int:
-        """Living units that do the same as another."""
+        """Living units that do the same as another, by correlation above the threshold."""
         return sum(layer.copies for layer in self.layers)
 
     @property

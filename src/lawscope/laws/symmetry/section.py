@@ -58,7 +58,7 @@ def _numbers(result: Symmetry) -> list[KeyNumber]:
         KeyNumber(
             "copies",
             percent(result.copies / result.units),
-            "active units that do the same as another",
+            "active units that do nearly the same as another",
             control="" if control is None else percent(control.copies / control.units),
         ),
     ]

@@ -12,7 +12,8 @@ MIN_ROWS = 30
 WORTH = 0.1  # share of a network's units from which the loss is worth advice
 
 RULE = (
-    "All units are at work when none is dead and no two of a layer are the same on this data. "
+    "All units are at work when none is dead and no two of a layer are the same on this data, "
+    "which is said of outputs that correlate by more than the threshold, 0.99 by default. "
     f"With fewer than {MIN_ROWS} rows in a layer it cannot be told: a unit may wake, and two may "
     f"part, on others. Advice is given where training lost {WORTH:.0%} of all hidden units: beyond "
     "those that the untrained network lacks."
@@ -50,10 +51,11 @@ def advise(result: Symmetry) -> tuple[str, ...]:
         return ()
     share = percent(result.lost / result.units)
     return (
-        "Remove units that do nothing, with lawscope.compress(model, loader): "
         f"{count(result.lost)} of {many(result.units, 'hidden unit')} ({share}) are dead or "
-        "copies. If the network should use them, train with less weight decay, which pulls units "
-        "to zero and towards each other, or with lawscope.remove_symmetry.",
+        "copies. lawscope.compress(model, loader) removes the dead and merges exact copies, which "
+        "leaves outputs as they are; units that are only nearly the same stay. If the network "
+        "should use them, train with less weight decay, which pulls units to zero and towards each "
+        "other, or with lawscope.remove_symmetry.",
     )
 
 
