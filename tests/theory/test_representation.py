@@ -11,8 +11,8 @@ import lawscope as ls
 
 theory = ls.theory.representation
 NAMES = theory.RELATIONS
-# Table 1 of Ziyin et al. (2024c) as printed: exponents (α, β, δ) of H^α ∝ Z^β ∝ G^δ, backward and
-# forward.
+# Table 1 of Ziyin, Chuang et al. (2024) as printed: exponents (α, β, δ) of H^α ∝ Z^β ∝ G^δ,
+# backward and forward.
 PRINTED = {
     "4": ((1, 0, 1), (1, 1, -1)),
     "5": ((3, 3, 1), (1, 2, 1)),

@@ -1,1 +1,1 @@
-"""The representation studies (Ziyin et al. 2024c): alignments of layers and their phases."""
+"""The representation studies (Ziyin, Chuang et al. 2024): alignments of layers and their phases."""

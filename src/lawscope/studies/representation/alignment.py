@@ -1,12 +1,13 @@
 """Six alignments per layer along training, beside what chance and initialisation give.
 
-``lawscope study run representation/alignment``: figure 1 of Ziyin et al. 2024c. A small residual
-network (two blocks, then fully connected layers 400–64–10; SGD with momentum, decay 0.0005) and
-fully connected networks without biases (100–64–64–64–64–10, ReLU, SGD, decay 0, 0.001, 0.01) on
-5000 images of Fashion-MNIST at 10×10; 3 seeds, from 10 on. Alignments are Pearson's correlations of
-the entries on the 1000 test images; beside each stands its mean over random rotations of H_a and
-G_b, which leaves W as it is: that alone gives 0.5 and more. The excess is (raw − null)/(1 − null).
-cov(g, h) is compared with WWᵀ on the training images, since it is about stationarity.
+``lawscope study run representation/alignment``: figure 1 of Ziyin, Chuang et al. 2024. A small
+residual network (two blocks, then fully connected layers 400–64–10; SGD with momentum, decay
+0.0005) and fully connected networks without biases (100–64–64–64–64–10, ReLU, SGD, decay 0, 0.001,
+0.01) on 5000 images of Fashion-MNIST at 10×10; 3 seeds, from 10 on. Alignments are Pearson's
+correlations of the entries on the 1000 test images; beside each stands its mean over random
+rotations of H_a and G_b, which leaves W as it is: that alone gives 0.5 and more. The excess is (raw
+− null)/(1 − null). cov(g, h) is compared with WWᵀ on the training images, since it is about
+stationarity.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Six alignments of H, G and Z per layer along training",
-    source="Ziyin et al. 2024c, figure 1 and section C.7",
+    source="Ziyin, Chuang et al. 2024, figure 1 and section C.7",
     paper="all six relations hold significantly across two fully connected layers",
     minutes={"smoke": 0.1, "cpu": 6, "paper": 6},
     settings=presets(SETTINGS, smoke={**networks.SMOKE, "decays": [0.01]}),

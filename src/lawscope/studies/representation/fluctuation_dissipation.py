@@ -1,9 +1,9 @@
 """Dissipation balances fluctuation: a particle, then the weights of a network under SGD.
 
-``lawscope study run representation/fluctuation-dissipation``: the route to the hypothesis in Ziyin
-et al. 2024c. First the Einstein relation of the overdamped particle. Then fully connected networks
-without biases (100–64–64–64–64–10, ReLU and tanh) on 5000 images of Fashion-MNIST at 10×10 under
-SGD with a constant rate 0.05, batches of 16, weight decay 0.01: 10 000 steps, ten times the
+``lawscope study run representation/fluctuation-dissipation``: the route to the hypothesis in Ziyin,
+Chuang et al. 2024. First the Einstein relation of the overdamped particle. Then fully connected
+networks without biases (100–64–64–64–64–10, ReLU and tanh) on 5000 images of Fashion-MNIST at 10×10
+under SGD with a constant rate 0.05, batches of 16, weight decay 0.01: 10 000 steps, ten times the
 relaxation time 1/(2ηλ), and another 8000 over which everything is averaged; after that 400 steps of
 gradient descent on all images with rate 0.02, towards a local minimum. 3 seeds, from 10 on; the
 settings were found on others. With a rate of 0.1 gradient descent is at the edge of stability and
@@ -253,7 +253,7 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Einstein's relation of a particle, and its like for the weights under SGD",
-    source="Ziyin et al. 2024c, Theorem 1 and equation 8",
+    source="Ziyin, Chuang et al. 2024, Theorem 1 and equation 8",
     paper="dissipation balances fluctuation; Z_b + c₁G_b = c₂H_b; at a minimum Z ∝ G ∝ H",
     minutes={"smoke": 0.05, "cpu": 3, "paper": 3},
     settings=presets(SETTINGS, smoke=SMOKE),

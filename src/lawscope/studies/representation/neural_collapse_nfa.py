@@ -1,6 +1,6 @@
 """Special cases of the hypothesis, and what alignment is good for.
 
-``lawscope study run representation/neural-collapse-nfa``: what Ziyin et al. 2024c say the
+``lawscope study run representation/neural-collapse-nfa``: what Ziyin, Chuang et al. 2024 say the
 hypothesis joins and means. Fully connected networks without biases (100–64–64–64–64–10, ReLU and
 tanh, decay 0, 0.001, 0.01, 30 epochs in batches of 16) on 5000 images of Fashion-MNIST at 10×10,
 measured on the 1000 test images; and networks with BatchNorm (3 hidden layers of 100, momentum, lr
@@ -406,7 +406,7 @@ def draw_collapse(axis: Axes, rows: list[Any]) -> None:
 
 STUDY = Study(
     title="Neural collapse, feature ansatz, correlated updates; compactness, robustness, inverse",
-    source="Ziyin et al. 2024c, Table 1 and the meaning of the hypothesis",
+    source="Ziyin, Chuang et al. 2024, Table 1 and the meaning of the hypothesis",
     paper="NC, NFA and CU are parts of the CRH; compact and robust representations; invertible",
     minutes={"smoke": 0.1, "cpu": 8, "paper": 8},
     settings=presets(SETTINGS, smoke=SMOKE),

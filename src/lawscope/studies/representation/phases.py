@@ -1,14 +1,14 @@
 """The phases of a layer: Table 1 on synthetic layers, and where layers of trained networks are.
 
-``lawscope study run representation/phases``: Theorem 2 and Table 1 of Ziyin et al. 2024c. Synthetic
-layers of 32 units with random bases are made from the relations that define a phase; exponents
-(p, q) of H_a ~ z^p, G_b ~ z^q are then fitted as on any network, and the name of the phase must
-come out. The master theorem is tried on layers of random spectra that have one, two or three of
-the six alignments and nothing else. Then the layers of fully connected networks (ReLU and tanh,
-decay 0, 0.001, 0.01) and of a small residual network, trained on 5000 images of Fashion-MNIST at
-10×10, on the test images; 3 seeds, from 10 on. A layer has a phase only if it is within 0.3 of its
-point in the (p, q) plane and both exponents have R² above 0.7 (an exponent of 0: a commutator with
-Z below 0.2). Layers whose H and G are rotated at random must have none.
+``lawscope study run representation/phases``: Theorem 2 and Table 1 of Ziyin, Chuang et al. 2024.
+Synthetic layers of 32 units with random bases are made from the relations that define a phase;
+exponents (p, q) of H_a ~ z^p, G_b ~ z^q are then fitted as on any network, and the name of the
+phase must come out. The master theorem is tried on layers of random spectra that have one, two or
+three of the six alignments and nothing else. Then the layers of fully connected networks (ReLU and
+tanh, decay 0, 0.001, 0.01) and of a small residual network, trained on 5000 images of Fashion-MNIST
+at 10×10, on the test images; 3 seeds, from 10 on. A layer has a phase only if it is within 0.3 of
+its point in the (p, q) plane and both exponents have R² above 0.7 (an exponent of 0: a commutator
+with Z below 0.2). Layers whose H and G are rotated at random must have none.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Phases: Table 1 on synthetic layers, the master theorem, layers of trained networks",
-    source="Ziyin et al. 2024c, Theorem 2 and Table 1",
+    source="Ziyin, Chuang et al. 2024, Theorem 2 and Table 1",
     paper="each scaling relationship can be a phase; −1 ≤ α, β, δ ≤ 3",
     minutes={"smoke": 0.1, "cpu": 7, "paper": 7},
     settings=presets(SETTINGS, smoke=SMOKE),

@@ -1,16 +1,16 @@
 """Power laws between the spectra of H and G: heads of a transformer, and fully connected nets.
 
-``lawscope study run representation/transformer``: figure 3 of Ziyin et al. 2024c, whose transformer
-of six layers has λ_h ∝ λ_g^α with α = 3 in the first layer, 2 in the second and 1 in all others.
-Here a GPT of 6 blocks, d = 96, 3 heads of 32, rotary positions, on the King James Bible in 512
-byte-pair tokens: AdamW, lr 0.003 with warm-up and a cosine to a tenth, decay 0.1, 5000 steps of 16
-windows of 64 tokens (9 minutes on one core), 3 seeds, from 10 on. H_b and G_b of every head of q, k
-and v, of the projection after attention and of both feed-forward layers, on 12 600 held-out tokens.
-The talk does not say which part of a head it shows. α is nearest to one of its three lines when it
-is within 0.5 of it. Three ways to pair eigenvalues: sorted, as the figure seems to do, which makes
-nearly a line of any two smooth spectra, of untrained networks too; H read in the eigenvectors of G;
-G in those of H. Recipe and length were set before the first of these networks was measured; the
-claims' bars, when one of the three had been looked at. Fully connected networks:
+``lawscope study run representation/transformer``: figure 3 of Ziyin, Chuang et al. 2024, whose
+transformer of six layers has λ_h ∝ λ_g^α with α = 3 in the first layer, 2 in the second and 1 in
+all others. Here a GPT of 6 blocks, d = 96, 3 heads of 32, rotary positions, on the King James Bible
+in 512 byte-pair tokens: AdamW, lr 0.003 with warm-up and a cosine to a tenth, decay 0.1, 5000 steps
+of 16 windows of 64 tokens (9 minutes on one core), 3 seeds, from 10 on. H_b and G_b of every head
+of q, k and v, of the projection after attention and of both feed-forward layers, on 12 600 held-out
+tokens. The talk does not say which part of a head it shows. α is nearest to one of its three lines
+when it is within 0.5 of it. Three ways to pair eigenvalues: sorted, as the figure seems to do,
+which makes nearly a line of any two smooth spectra, of untrained networks too; H read in the
+eigenvectors of G; G in those of H. Recipe and length were set before the first of these networks
+was measured; the claims' bars, when one of the three had been looked at. Fully connected networks:
 100–64–64–64–64–10 on Fashion-MNIST at 10×10, ReLU, decay 0, 0.001, 0.01.
 """
 
@@ -345,7 +345,7 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Power laws between the spectra of H and G, per head of a transformer",
-    source="Ziyin et al. 2024c, figure 3 and section C.8",
+    source="Ziyin, Chuang et al. 2024, figure 3 and section C.8",
     paper="α = 3 in the first layer, 2 in the second, 1 in all layers after it",
     minutes={"smoke": 0.1, "cpu": 30, "paper": 3000},
     settings=presets(SETTINGS, {**networks.PAPER, **GPT}, SMOKE),

@@ -1,12 +1,12 @@
 """Weight decay and the noise of small batches: what they do to representations, told apart.
 
 ``lawscope study run representation/weight-decay``: the title of the talk's part, "Noise +
-Regularization = Compact Representations" (Ziyin et al. 2024c). Fully connected networks without
-biases (100–64–64–64–64–10) on 5000 images of Fashion-MNIST at 10×10, SGD: ReLU with decay 0, 0.001,
-0.01 in batches of 4, 16, 128, tanh in batches of 16; 3 seeds, from 10 on. Compact is a small number
-of eigenvectors that hold 99 % of H_b on the test images, the mean over hidden layers; the
-alignment is the mean excess of the six. Two comparisons: after equal numbers of steps, and at the
-first epoch kept at which the training loss is as low as the worst of the compared networks ever
+Regularization = Compact Representations" (Ziyin, Chuang et al. 2024). Fully connected networks
+without biases (100–64–64–64–64–10) on 5000 images of Fashion-MNIST at 10×10, SGD: ReLU with decay
+0, 0.001, 0.01 in batches of 4, 16, 128, tanh in batches of 16; 3 seeds, from 10 on. Compact is a
+small number of eigenvectors that hold 99 % of H_b on the test images, the mean over hidden layers;
+the alignment is the mean excess of the six. Two comparisons: after equal numbers of steps, and at
+the first epoch kept at which the training loss is as low as the worst of the compared networks ever
 gets. At equal loss what training has fitted is the same; at equal steps it is not.
 """
 
@@ -185,7 +185,7 @@ def figure(numbers: Numbers) -> Figure:
 
 STUDY = Study(
     title="Weight decay and batch size: compactness and alignment at equal steps and equal loss",
-    source="Ziyin et al. 2024c, title of the talk's part",
+    source="Ziyin, Chuang et al. 2024, title of the talk's part",
     paper="Noise + Regularization = Compact Representations",
     minutes={"smoke": 0.1, "cpu": 9, "paper": 9},
     settings=presets(SETTINGS, smoke=SMOKE),

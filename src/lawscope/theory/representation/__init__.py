@@ -1,4 +1,4 @@
-"""The canonical representation hypothesis and its phases (Ziyin et al. 2024c).
+"""The canonical representation hypothesis and its phases (Ziyin, Chuang et al. 2024).
 
 A layer h_b = W·h_a with W of shape (d_b, d_a) has on its inputs (a) and outputs (b) three matrices:
 

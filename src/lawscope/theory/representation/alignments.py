@@ -36,8 +36,8 @@ def align(A: ArrayLike, B: ArrayLike, measure: Measure = "pearson") -> float:
         cosine:   Tr(AB)/(‖A‖_F ‖B‖_F)
         pearson:  the same after the mean of all d² entries is taken from each
 
-    The correlation of the entries is the measure of Ziyin et al. (2024c). It depends on the basis,
-    and the cosine does not.
+    The correlation of the entries is the measure of Ziyin, Chuang et al. (2024). It depends on
+    the basis, and the cosine does not.
 
     Args:
         A: symmetric, shape (d, d).
@@ -80,7 +80,7 @@ def compute_alignments(
     change: ArrayLike | None = None,
     measure: Measure = "pearson",
 ) -> dict[str, float]:
-    """Compute the six alignments of a layer (Ziyin et al. 2024c).
+    """Compute the six alignments of a layer (Ziyin, Chuang et al. 2024).
 
     Backward on the input side a, forward on the output side b::
 

@@ -118,7 +118,7 @@ def fluctuation_dissipation(
 
 
 def fit_stationary(Z: ArrayLike, plus: ArrayLike, minus: ArrayLike) -> StationaryFit:
-    """Fit Z + c₁·A = c₂·B with c₁, c₂ ≥ 0, the form of Theorem 1 of Ziyin et al. (2024c).
+    """Fit Z + c₁·A = c₂·B with c₁, c₂ ≥ 0, the form of Theorem 1 of Ziyin, Chuang et al. (2024).
 
     Forward Z_b + c₁·G_b = c₂·H_b, so A = G_b and B = H_b; backward Z_a + c₃·H_a = c₄·G_a. By least
     squares over all entries.

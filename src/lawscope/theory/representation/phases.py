@@ -6,8 +6,8 @@ H_b ~ z^{p+1} and G_a ~ z^{q+1}, and each alignment is a line in the (p, q) plan
     backward RGA  p = q + 1     backward RWA  p = 1     backward GWA  q = 0
     forward RGA   q = p + 1     forward RWA   p = 0     forward GWA   q = 1
 
-One backward and one forward line meet in a point, a phase (Table 1 of Ziyin et al. 2024c). Where
-they are parallel and do not meet (phases 1, 2, 3) both can hold only if all z are equal.
+One backward and one forward line meet in a point, a phase (Table 1 of Ziyin, Chuang et al. 2024).
+Where they are parallel and do not meet (phases 1, 2, 3) both can hold only if all z are equal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MOST_COMMUTATOR = 0.2
 
 @dataclass(frozen=True)
 class Phase:
-    """A row of Table 1 of Ziyin et al. (2024c).
+    """A row of Table 1 of Ziyin, Chuang et al. (2024).
 
     Attributes:
         name: as in the table.
@@ -83,7 +83,7 @@ class Label:
 
 
 class PhaseTable(dict[str, Phase]):
-    """Table 1 of Ziyin et al. (2024c): the phases by name, and what measured exponents say."""
+    """Table 1 of Ziyin, Chuang et al. (2024): phases by name, and what measured exponents say."""
 
     def table(self) -> pd.DataFrame:
         """Return one row per phase: the alignments that define it, exponents p, q and α."""
@@ -202,7 +202,7 @@ def find_relations(p: float, q: float, tolerance: float = 1e-9) -> tuple[str, ..
 
 
 def find_implied(relations: Iterable[str]) -> tuple[str, ...]:
-    """Return all alignments that follow from some, the master theorem of Ziyin et al. (2024c).
+    """Return all alignments that follow from some: master theorem, Ziyin, Chuang et al. (2024).
 
     Where the moments are diagonal in W's singular basis, a relation a·p + b·q = c of the exponents
     is a·ln h + b·ln g = c·ln z (up to a constant) of any spectra, so that relations follow
