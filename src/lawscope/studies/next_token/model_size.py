@@ -64,7 +64,7 @@ STUDY = Study(
     title="Depths and widths: PR per block at several sizes",
     source="He & Su 2024, varying model sizes",
     paper="the law with varying model sizes (a picture)",
-    minutes={"smoke": 0.1, "cpu": 110, "paper": 20_000},
+    minutes={"smoke": 0.1, "cpu": 90, "paper": 20_000},
     settings=family.gpt_presets(
         {"depths": [6, 12, 24], "widths": [128, 256, 512], "seeds": 3},
         {"depths": [4, 6, 12], "widths": [64, 128, 192]},

@@ -60,7 +60,7 @@ STUDY = Study(
     title="A masked language model, measured with its own task and with next tokens",
     source="He & Su 2024, tasks matter",
     paper="tasks matter (a picture)",
-    minutes={"smoke": 0.1, "cpu": 120, "paper": 6000},
+    minutes={"smoke": 0.1, "cpu": 90, "paper": 6000},
     settings=family.gpt_presets(
         {"masked": {"steps": 100_000, "checkpoints": [0, 100_000]}},
         {"tokens": 150_000, "masked": MASKED},
