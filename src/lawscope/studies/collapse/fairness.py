@@ -116,7 +116,7 @@ STUDY = Study(
     title="The accuracy gap between majority and minority classes against R",
     source="Fang et al. 2021, proposition on minority collapse; future directions",
     paper="minority predictions become completely random as R → ∞",
-    minutes={"smoke": 0.05, "cpu": 5, "paper": 70_000},
+    minutes={"smoke": 0.05, "cpu": 15, "paper": 70_000},
     settings=presets(
         only(minority.PAPER, "VGG11"),
         only(minority.CPU, "MLP"),

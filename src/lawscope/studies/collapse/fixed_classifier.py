@@ -6,8 +6,8 @@ the classifiers?" (Fang et al. 2021). The imbalanced networks of collapse/oversa
 simplex ETF of the norm that its first weights had. A fixed classifier has its angles given; what
 can still collapse are the minority's centred class means.
 
-``cpu``: 4-layer feed-forward networks on 6000 and 6 images at 10×10, R = 1000, 60 of 350 epochs, 3
-seeds: 27 trainings, 18 of them shared with collapse/oversampling.
+``cpu``: 4-layer feed-forward networks on 6000 and 6 images at 10×10, R = 1000, 3 seeds:
+27 trainings, 18 of them shared with collapse/oversampling.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ STUDY = Study(
     title="A classifier fixed to a simplex against plain and oversampled training",
     source="Fang et al. 2021, remarks on oversampling",
     paper="asked, not answered: fixing the classifiers?",
-    minutes={"smoke": 0.05, "cpu": 4, "paper": 100_000},
+    minutes={"smoke": 0.05, "cpu": 15, "paper": 100_000},
     settings=presets(PAPER, CPU, SMOKE),
     plan=networks.plan_of(cells_of),
     measure=measure,

@@ -9,8 +9,8 @@ same network, centred as the authors' script has them.
 The paper: VGG11 and ResNet18 on Fashion-MNIST, VGG13 and ResNet18 on CIFAR-10, 6000 (5000) images
 of a majority class, momentum, lr 0.1 divided by ten twice, weight decay 5e-4, batches of 128, 350
 epochs, R up to 1000: the preset ``paper``. ``cpu`` has feed-forward networks of 4 layers with the
-paper's data at 10×10 and its recipe for 60 epochs, 3 seeds; and, with K_A = 5, 500 images of a
-majority class and one seed, a VGG11 and a ResNet18 with 8 instead of 64 first filters on CIFAR-10.
+paper's data at 10×10 and its recipe, 3 seeds; and, with K_A = 5, 500 images of a majority class,
+60 epochs and one seed, a VGG11 and a ResNet18 with 8 instead of 64 first filters on CIFAR-10.
 All of Fashion-MNIST and CIFAR-10 must be on this machine.
 """
 
@@ -110,7 +110,7 @@ STUDY = Study(
     title="Minority classifiers of trained networks against R, beside the prediction",
     source="Fang et al. 2021, Minority Collapse in experiments; LPM predictions match experiments",
     paper="cosines rise to 1 with R and match the prediction; minority accuracy 5.5 % to 34.3 %",
-    minutes={"smoke": 0.1, "cpu": 20, "paper": 130_000},
+    minutes={"smoke": 0.1, "cpu": 30, "paper": 130_000},
     settings=presets(PAPER, CPU, SMOKE),
     plan=networks.plan_of(cells_of),
     measure=measure,
@@ -153,7 +153,7 @@ STUDY = Study(
     ),
     figure=figure,
     departures={
-        "cpu": "feed-forward networks at 10×10 and 60 of 350 epochs, and narrow convolutional ones "
-        "on 500 images a class"
+        "cpu": "feed-forward networks at 10×10, and narrow convolutional ones on 500 images a "
+        "class for 60 of 350 epochs"
     },
 )
